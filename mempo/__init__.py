@@ -1,0 +1,1 @@
+"""The method and nothing else: agents, trajectories, probes, likelihoods, credit."""

@@ -1,0 +1,56 @@
+"""What an agent needs (a language model, a tool) and what it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from mempo.probe import ProbeFormat
+from mempo.task import Task
+from mempo.trajectory import Trajectory
+
+
+class RolloutError(Exception):
+    """A rollout that cannot go on. It costs that rollout alone: excluded, counted under `cause`, never reward 0."""
+
+    def __init__(self, cause: str, message: str) -> None:
+        super().__init__(message)
+        self.cause = cause
+
+
+@dataclass
+class Generation:
+    """What a language model wrote: ids (end-of-turn token included if there is one) and one log-prob for each."""
+
+    token_ids: list[int]
+    logprobs: list[float]
+
+
+class LanguageModel(Protocol):
+    """Token in, token out. Temperature, seeds and the endpoint belong to the implementation."""
+
+    async def generate(self, prompt_ids: list[int], *, max_tokens: int, turn: int) -> Generation:
+        """Continues `prompt_ids` by at most `max_tokens` tokens; `turn` is 0-based and part of the request's seed."""
+        ...
+
+
+@dataclass(frozen=True)
+class ToolReply:
+    """A tool's answer as the model will read it; `failed` and `empty` are different observations."""
+
+    text: str
+    status: Literal["ok", "empty", "blank", "failed"]
+
+
+class Tool(Protocol):
+    """A search tool. It never raises for a failed search: it says so in its reply."""
+
+    async def __call__(self, query: str) -> ToolReply: ...
+
+
+class Agent(Protocol):
+    """Runs one task to its end."""
+
+    probe_format: ProbeFormat
+
+    async def run(self, task: Task, model: LanguageModel) -> Trajectory: ...

@@ -1,0 +1,1 @@
+"""Log-probs of every probe under the current policy."""
