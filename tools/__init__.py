@@ -1,0 +1,1 @@
+"""Programs around training: search server, data, small world, cold start, release, viewing."""

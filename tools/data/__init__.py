@@ -1,0 +1,1 @@
+"""Questions and passages from data sets: verl's parquet schema, converters, manifests."""

@@ -1,0 +1,167 @@
+"""The parquet rows that training, evaluation and the generators of questions share.
+
+One row is one question, in verl's schema. Columns:
+
+    data_source   str                                     name of the data set
+    agent_name    "mempo"                                 the agent loop that verl starts for the row
+    prompt        list of {role, content}                 the bare question; the agent builds its own first prompt
+    task          {id, question, objectives: int}         all that an agent may see
+    reference     {answers: list of lists, supporting}    gold; goes to reward, probe and metrics only
+    reward_model  {style: "rule", ground_truth: str}      the answers as JSON, for verl's own tools
+    extra_info    {index: int, split, hops: int, type}    position in the file and kind of question
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mempo.task import Reference, Task
+
+AGENT_NAME = "mempo"
+
+COLUMNS = pa.schema(
+    [
+        ("data_source", pa.string()),
+        ("agent_name", pa.string()),
+        ("prompt", pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))),
+        ("task", pa.struct([("id", pa.string()), ("question", pa.string()), ("objectives", pa.int64())])),
+        (
+            "reference",
+            pa.struct([("answers", pa.list_(pa.list_(pa.string()))), ("supporting", pa.list_(pa.string()))]),
+        ),
+        ("reward_model", pa.struct([("style", pa.string()), ("ground_truth", pa.string())])),
+        (
+            "extra_info",
+            pa.struct(
+                [("index", pa.int64()), ("split", pa.string()), ("hops", pa.int64()), ("type", pa.string())]
+            ),
+        ),
+    ]
+)
+
+
+class SchemaError(ValueError):
+    """A parquet file or one of its rows does not follow the schema; the message names file, row and field."""
+
+
+@dataclass(frozen=True)
+class QuestionRow:
+    """One question with its gold.
+
+    Attributes:
+        task: what an agent is asked.
+        reference: gold answers (one alias list per objective) and titles of the gold paragraphs.
+        data_source: name of the data set, e.g. `hotpotqa`.
+        split: `train` or `validation`.
+        index: position in its file, from 0.
+        hops: number of gold paragraphs that the answer needs, summed over objectives; 0 if unknown.
+        type: the data set's own kind of question, e.g. `bridge`; "" if it has none.
+    """
+
+    task: Task
+    reference: Reference
+    data_source: str
+    split: str
+    index: int
+    hops: int = 0
+    type: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.reference.answers) != self.task.objectives:
+            raise ValueError(
+                f"question {self.task.id!r}: {self.task.objectives} objectives but "
+                f"{len(self.reference.answers)} lists of answers"
+            )
+
+    def to_columns(self) -> dict[str, Any]:
+        """The row as plain Python values, one key per column."""
+        answers = [list(aliases) for aliases in self.reference.answers]
+        return {
+            "data_source": self.data_source,
+            "agent_name": AGENT_NAME,
+            "prompt": [{"role": "user", "content": self.task.question}],
+            "task": {"id": self.task.id, "question": self.task.question, "objectives": self.task.objectives},
+            "reference": {"answers": answers, "supporting": list(self.reference.supporting)},
+            "reward_model": {"style": "rule", "ground_truth": json.dumps(answers, ensure_ascii=False)},
+            "extra_info": {"index": self.index, "split": self.split, "hops": self.hops, "type": self.type},
+        }
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, Any]) -> QuestionRow:
+        """Builds a row from one row's columns, as pyarrow, pandas or a data loader give them.
+
+        List columns may be lists, tuples or numpy arrays, and integers numpy integers.
+
+        Raises:
+            SchemaError: a column or field is missing or has the wrong type.
+        """
+        try:
+            info = columns["extra_info"]
+            return cls(
+                task=task_from_columns(columns["task"]),
+                reference=Reference.from_columns(columns["reference"]),
+                data_source=str(columns["data_source"]),
+                split=str(info["split"]),
+                index=int(info["index"]),
+                hops=int(info["hops"]),
+                type=str(info["type"]),
+            )
+        except KeyError as error:
+            raise SchemaError(f"field {error.args[0]!r} is missing") from error
+        except (TypeError, ValueError) as error:
+            raise SchemaError(str(error)) from error
+
+
+def task_from_columns(columns: Mapping[str, Any]) -> Task:
+    """The `task` struct of a row as a `Task`."""
+    return Task(
+        id=str(columns["id"]), question=str(columns["question"]), objectives=int(columns["objectives"])
+    )
+
+
+def write_rows(path: str | Path, rows: Iterable[QuestionRow]) -> int:
+    """Writes rows as one parquet file and returns how many; the same rows give the same bytes.
+
+    Raises:
+        SchemaError: no rows, or two rows with one task id.
+    """
+    records = [row.to_columns() for row in rows]
+    if not records:
+        raise SchemaError(f"{path}: no rows to write; a split needs at least one question")
+    seen: set[str] = set()
+    for record in records:
+        name = record["task"]["id"]
+        if name in seen:
+            raise SchemaError(f"{path}: two rows have the task id {name!r}; ids must be unique in a file")
+        seen.add(name)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(records, schema=COLUMNS), path)
+    return len(records)
+
+
+def read_rows(path: str | Path) -> list[QuestionRow]:
+    """Reads a parquet file of this schema.
+
+    Raises:
+        SchemaError: a column is missing, or a row does not follow the schema; names the file, the row and the field.
+    """
+    table = pq.read_table(path)
+    missing = [name for name in COLUMNS.names if name not in table.column_names]
+    if missing:
+        raise SchemaError(
+            f"{path}: column {', '.join(missing)} missing; write the file with `mempo data` or `mempo world`"
+        )
+    rows = []
+    for number, columns in enumerate(table.to_pylist()):
+        try:
+            rows.append(QuestionRow.from_columns(columns))
+        except SchemaError as error:
+            raise SchemaError(f"{path}: row {number}: {error}") from error
+    return rows
