@@ -1,0 +1,1 @@
+"""One training run from set-up to report: plan, stages, progress, summary."""
