@@ -18,7 +18,9 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 def normalize(text: str) -> str:
     """The text as it is compared; may be empty (then it matches nothing)."""
     lowered = unicodedata.normalize("NFKC", text).lower()
-    bare = "".join(char for char in lowered if not unicodedata.category(char).startswith("P") and char not in "$+<=>^`|~")
+    bare = "".join(
+        char for char in lowered if not unicodedata.category(char).startswith("P") and char not in "$+<=>^`|~"
+    )
     return " ".join(_ARTICLES.sub(" ", bare).split())
 
 
@@ -94,7 +96,9 @@ class AnswerScore:
 def score_answer(prediction: str | None, answers: Sequence[Sequence[str]]) -> AnswerScore:
     """Scores a prediction (None: no answer was given) against one alias list per objective, position by position."""
     said = split_objectives(prediction or "", len(answers))
-    given = 0 if not (prediction or "").strip() else 1 if len(answers) == 1 else (prediction or "").count(";") + 1
+    given = (
+        0 if not (prediction or "").strip() else 1 if len(answers) == 1 else (prediction or "").count(";") + 1
+    )
     pairs = list(zip(said, answers, strict=True))
     return AnswerScore(
         em=[exact_match(text, aliases) for text, aliases in pairs],

@@ -1,6 +1,6 @@
 """Rewards → advantages: the outcome over the rollouts of a question, the memories over their scored turns.
 
-    A(token) = A_outcome + w · A_mem(t)   if the token lies in the memory of turn t, else A_outcome
+A(token) = A_outcome + w · A_mem(t)   if the token lies in the memory of turn t, else A_outcome
 """
 
 from __future__ import annotations

@@ -38,7 +38,9 @@ def pair_probability(
         None if no token is kept (not for `independent`): the memory carries no signal.
     """
     if memory.shape != reference.shape or memory.ndim != 1 or not len(memory):
-        raise ValueError(f"likelihood: shapes {tuple(memory.shape)} and {tuple(reference.shape)} must be equal [A]")
+        raise ValueError(
+            f"likelihood: shapes {tuple(memory.shape)} and {tuple(reference.shape)} must be equal [A]"
+        )
     memory, reference = memory.double(), reference.double()
     above_memory, above_reference = memory > math.log(threshold_p), reference > math.log(threshold_p)
     if rule == "independent":

@@ -139,7 +139,9 @@ def plan_probes(
     plan = MemoryPlan(name or repr(trajectory.task.id), settings)
     texts = _wordings(tokens, form, reference, settings.aliases)
     history = settings.reference == "history"
-    previous = trajectory.first_prompt_ids + trajectory.generation_prompt_ids + tokens.encode_own("<mem>\n</mem>")
+    previous = (
+        trajectory.first_prompt_ids + trajectory.generation_prompt_ids + tokens.encode_own("<mem>\n</mem>")
+    )
     for index, turn in enumerate(trajectory.turns):
         memory = trajectory.memory_context(index)
         if history and index == 0:
@@ -183,7 +185,10 @@ def _add(
 ) -> str:
     settings = plan.settings
     pairs = [
-        (objective, *(attach(tokens, ids, text, masked, settings.keep_leading_newline) for ids in (memory, against)))
+        (
+            objective,
+            *(attach(tokens, ids, text, masked, settings.keep_leading_newline) for ids in (memory, against)),
+        )
         for objective, masked, text in texts
     ]
     if any(len(probe) > settings.max_positions for _, *probes in pairs for probe in probes):

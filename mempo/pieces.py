@@ -9,7 +9,11 @@ from typing import Any
 
 def _byte_of_char() -> dict[str, int]:
     """GPT-2's printable alphabet for byte-level BPE, inverted (Radford et al. 2019, `bytes_to_unicode`)."""
-    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    printable = [
+        *range(ord("!"), ord("~") + 1),
+        *range(ord("¡"), ord("¬") + 1),
+        *range(ord("®"), ord("ÿ") + 1),
+    ]
     table = {chr(byte): byte for byte in printable}
     others = (byte for byte in range(256) if byte not in printable)
     table.update({chr(256 + offset): byte for offset, byte in enumerate(others)})

@@ -63,7 +63,11 @@ def probe_text(tokens: ChatTokens, form: ProbeFormat, answers: list[str]) -> Pro
 
 
 def attach(
-    tokens: ChatTokens, context_ids: list[int], text: ProbeText, objective: int | None, keep_leading_newline: bool
+    tokens: ChatTokens,
+    context_ids: list[int],
+    text: ProbeText,
+    objective: int | None,
+    keep_leading_newline: bool,
 ) -> Probe:
     """A probe after a context.
 

@@ -33,6 +33,7 @@ class FormatReason(str, Enum):
     ANSWER_MISSING = "answer_missing"
     NOT_ENDED = "not_ended"  # an answer was given, but the turn ran into its limit
 
+
 # ASCII only: the text may be bytes as latin-1, where \xa0 and \x85 are halves of real characters.
 _BLANK = " \t\r\n\f\v"
 
@@ -79,7 +80,9 @@ def parse_turn(text: str) -> ParsedTurn:
     thought = _find(text, "think", memory.end if memory else 0)
     body = max(memory.end if memory else 0, thought.end if thought else 0)
     blocks = [(kind, _find(text, kind, body)) for kind in ("search", "answer")]
-    found = sorted(((block.start, kind, block) for kind, block in blocks if block), key=lambda entry: entry[0])
+    found = sorted(
+        ((block.start, kind, block) for kind, block in blocks if block), key=lambda entry: entry[0]
+    )
     action, action_block = Action("none", ""), None
     if found:
         _, kind, action_block = found[0]

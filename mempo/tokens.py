@@ -14,7 +14,11 @@ from mempo.prompts import CUT_MARK
 
 logger = logging.getLogger(__name__)
 
-_SLOTS = ("\ue000", "\ue001", "\ue002")  # private-use characters: stand for outside text while a template is rendered
+_SLOTS = (
+    "\ue000",
+    "\ue001",
+    "\ue002",
+)  # private-use characters: stand for outside text while a template is rendered
 
 
 class ChatTokens:
@@ -32,7 +36,9 @@ class ChatTokens:
         self.pieces = TokenPieces(tokenizer)
         self._template_kwargs = dict(chat_template_kwargs or {})
         spec = json.loads(tokenizer.backend_tokenizer.to_str())
-        stripping = [t["content"] for t in spec["added_tokens"] if t["lstrip"] or t["rstrip"] or t["single_word"]]
+        stripping = [
+            t["content"] for t in spec["added_tokens"] if t["lstrip"] or t["rstrip"] or t["single_word"]
+        ]
         if stripping:
             raise ValueError(f"added tokens {stripping} swallow the text around them: spans cannot be exact")
         self._added = {token["content"]: int(token["id"]) for token in spec["added_tokens"]}
@@ -44,17 +50,23 @@ class ChatTokens:
         bare = self._render([{"role": "user", "content": _SLOTS[0]}], generation=False)
         opened = self._render([{"role": "user", "content": _SLOTS[0]}], generation=True)
         if not opened.startswith(bare) or opened == bare:
-            raise ValueError("the chat template's generation prompt does not follow the conversation before it")
+            raise ValueError(
+                "the chat template's generation prompt does not follow the conversation before it"
+            )
         self.generation_prompt_ids = self._encode(opened[len(bare) :], {})
         end = self._tool_turn.partition(_SLOTS[1])[0]
         opening = self._added_pattern.match(end)
         if opening is None:
-            raise ValueError("the chat template closes an assistant turn without an added token such as <|im_end|>")
+            raise ValueError(
+                "the chat template closes an assistant turn without an added token such as <|im_end|>"
+            )
         self.turn_end_id = self._added[opening.group()]
         eos = tokenizer.eos_token_id
         self.stop_token_ids = sorted({self.turn_end_id} | ({int(eos)} if eos is not None else set()))
         if self.drops_thinking:
-            logger.warning("the chat template drops earlier <think> blocks; prompts here keep the ids as generated")
+            logger.warning(
+                "the chat template drops earlier <think> blocks; prompts here keep the ids as generated"
+            )
 
     @cached_property
     def drops_thinking(self) -> bool:
@@ -96,7 +108,9 @@ class ChatTokens:
         """Our own text as ids; added tokens are matched."""
         return self._encode(text, {})
 
-    def encode_around(self, before: str, inner: list[str], after: str, separator: str) -> tuple[list[int], list[int]]:
+    def encode_around(
+        self, before: str, inner: list[str], after: str, separator: str
+    ) -> tuple[list[int], list[int]]:
         """Our text around outside parts.
 
         Returns:
@@ -116,12 +130,13 @@ class ChatTokens:
 
     def cut(self, text: str, max_tokens: int) -> tuple[str, bool]:
         """Text of at most `max_tokens` inert tokens, cut at a sentence or word border and marked as cut."""
-        if len(self.encode_inert(text)) <= max_tokens:
+        offsets = self._inert.encode(text, add_special_tokens=False).offsets
+        if len(offsets) <= max_tokens:
             return text, False
         mark = len(self.encode_inert(CUT_MARK))
+        # A border can merge with the mark into other tokens, so the first try may be one token too long.
         for room in range(max_tokens - mark, 0, -1):
-            end = self._inert.encode(text, add_special_tokens=False).offsets[room - 1][1]
-            shorter = _at_border(text[:end]) + CUT_MARK
+            shorter = _at_border(text[: offsets[room - 1][1]]) + CUT_MARK
             if len(self.encode_inert(shorter)) <= max_tokens:
                 return shorter, True
         return "", True

@@ -155,7 +155,9 @@ class Trajectory:
 
     def full_context(self, index: int) -> list[int]:
         """Everything before turn `index` (0-based), ending with that turn's generation prompt, no forced prefix."""
-        return context_ids(self.first_prompt_ids, self.generation_prompt_ids, self.turns[:index], ContextMode())
+        return context_ids(
+            self.first_prompt_ids, self.generation_prompt_ids, self.turns[:index], ContextMode()
+        )
 
     def memory_context(self, index: int) -> list[int] | None:
         """First prompt, generation prompt and the memory of turn `index` alone; None unless it is closed."""
@@ -209,10 +211,14 @@ class Trajectory:
     def _check(self, index: int, turn: Turn) -> None:
         where = f"trajectory {self.task.id!r}, turn {index + 1}"
         if len(turn.logprobs) != len(turn.response_ids):
-            raise ValueError(f"{where}: {len(turn.logprobs)} log-probs for {len(turn.response_ids)} response tokens")
+            raise ValueError(
+                f"{where}: {len(turn.logprobs)} log-probs for {len(turn.response_ids)} response tokens"
+            )
         if not turn.response_ids:
             raise ValueError(f"{where}: the response is empty")
-        shown = context_ids(self.first_prompt_ids, self.generation_prompt_ids, self.turns[:index], self.context)
+        shown = context_ids(
+            self.first_prompt_ids, self.generation_prompt_ids, self.turns[:index], self.context
+        )
         if turn.prompt_ids != shown:
             raise ValueError(f"{where}: the prompt is not the {self.context} context of the turns before it")
 
@@ -237,7 +243,9 @@ class Trajectory:
                 row.logprobs += [0.0] * len(between)
             offset = len(row.response_ids)
             part = self._turn_row(index)
-            row.memory_spans += [(turn, start + offset, end + offset) for turn, start, end in part.memory_spans]
+            row.memory_spans += [
+                (turn, start + offset, end + offset) for turn, start, end in part.memory_spans
+            ]
             row.response_ids += part.response_ids
             row.response_mask += part.response_mask
             row.logprobs += part.logprobs

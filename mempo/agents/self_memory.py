@@ -42,7 +42,10 @@ class SelfMemoryAgent:
         Raises:
             RolloutError: if the question alone does not fit the window, or the model returned half a turn.
         """
-        first, opening = self.tokens.first_prompt(self._system, task.question), self.tokens.generation_prompt_ids
+        first, opening = (
+            self.tokens.first_prompt(self._system, task.question),
+            self.tokens.generation_prompt_ids,
+        )
         trajectory = Trajectory(task, [], StopReason.MAX_TURNS, first, opening, self.context)
         turns, limits = trajectory.turns, self.limits
         while len(turns) < limits.max_turns:

@@ -1,0 +1,74 @@
+"""From the `agent.*` part of a config to an agent; training and evaluation build theirs here."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mempo.agents.base import Agent, Tool
+from mempo.agents.self_memory import SelfMemoryAgent
+from mempo.task import Limits
+from mempo.tokens import ChatTokens
+from mempo.trajectory import ContextMode
+
+Builder = Callable[[Mapping[str, Any], ChatTokens, Tool | None], Agent]
+
+
+def build_agent(settings: Mapping[str, Any], tokens: ChatTokens, search: Tool | None) -> Agent:
+    """The agent that `settings["name"]` names: a name from `AGENTS`, or `module:function` for an agent of your own.
+
+    Args:
+        settings: the `agent.*` config.
+        search: the search tool; an agent that searches refuses None.
+
+    Raises:
+        ValueError: for an unknown name or a missing key, naming it.
+    """
+    name = str(_setting(settings, "name"))
+    builder = AGENTS[name] if name in AGENTS else _imported(name)
+    return builder(settings, tokens, search)
+
+
+def limits_from(settings: Mapping[str, Any]) -> Limits:
+    """The bounds of one rollout from the `agent.*` config."""
+    return Limits(
+        max_turns=int(_setting(settings, "max_turns")),
+        max_response_tokens=int(_setting(settings, "max_response_tokens")),
+        max_observation_tokens=int(_setting(settings, "max_observation_tokens")),
+        max_context_tokens=int(_setting(settings, "max_context_tokens")),
+    )
+
+
+def _self_memory(settings: Mapping[str, Any], tokens: ChatTokens, search: Tool | None) -> Agent:
+    if search is None:
+        raise ValueError("agent self_memory searches, but there is no search server: set search.url")
+    return SelfMemoryAgent(
+        tokens,
+        search,
+        prompt=str(_setting(settings, "prompt")),
+        context=ContextMode.parse(str(_setting(settings, "context"))),
+        limits=limits_from(settings),
+        force_memory_prefix=bool(_setting(settings, "force_memory_prefix")),
+    )
+
+
+def _imported(name: str) -> Builder:
+    module, _, function = name.partition(":")
+    if not module or not function:
+        raise ValueError(f"agent.name is {name!r}; known are {', '.join(AGENTS)}, or write module:function")
+    try:
+        builder: Builder = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"agent.name is {name!r}, which cannot be imported: {error}") from error
+    return builder
+
+
+def _setting(settings: Mapping[str, Any], key: str) -> Any:
+    value = settings.get(key)
+    if value is None:
+        raise ValueError(f"agent.{key} is not set")
+    return value
+
+
+AGENTS: dict[str, Builder] = {"self_memory": _self_memory}
