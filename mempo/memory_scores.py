@@ -167,7 +167,7 @@ def _wordings(
     firsts = [names[0] for names in reference.answers]
     if aliases == "first":
         return [(0, None, probe_text(tokens, form, firsts))]
-    wordings = []
+    wordings: list[tuple[int, int | None, ProbeText]] = []
     for objective, names in enumerate(reference.answers):
         for alias in dict.fromkeys(names):
             answer = [*firsts[:objective], alias, *firsts[objective + 1 :]]
@@ -187,11 +187,12 @@ def _add(
     pairs = [
         (
             objective,
-            *(attach(tokens, ids, text, masked, settings.keep_leading_newline) for ids in (memory, against)),
+            attach(tokens, memory, text, masked, settings.keep_leading_newline),
+            attach(tokens, against, text, masked, settings.keep_leading_newline),
         )
         for objective, masked, text in texts
     ]
-    if any(len(probe) > settings.max_positions for _, *probes in pairs for probe in probes):
+    if any(max(len(first), len(second)) > settings.max_positions for _, first, second in pairs):
         return "too_long"
     plan.candidates[turn] = []
     for objective, on_memory, on_reference in pairs:

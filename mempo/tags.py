@@ -7,12 +7,12 @@ model wrote is parsed; observations never pass through here, so a tag inside a r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 from mempo.trajectory import Action, MemoryStatus, StopReason, Trajectory
 
 
-class FormatReason(str, Enum):
+class FormatReason(StrEnum):
     """Why a turn or a trajectory breaks the format; each value doubles as the name in metrics."""
 
     MEMORY_MISSING = "memory_missing"  # a turn has no <mem>

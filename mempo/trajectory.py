@@ -6,7 +6,7 @@ Everything holds token ids. Rows, contexts, rewards and metrics are derived from
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Literal
 
 from mempo.task import Limits, Reference, Task
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-class StopReason(str, Enum):
+class StopReason(StrEnum):
     """Why a trajectory ended."""
 
     ANSWERED = "answered"  # a turn gave an answer
@@ -35,7 +35,7 @@ class StopReason(str, Enum):
     NO_ACTION = "no_action"  # a turn ended by itself with neither a search nor an answer
 
 
-class MemoryStatus(str, Enum):
+class MemoryStatus(StrEnum):
     """What became of the memory of a turn."""
 
     CLOSED = "closed"  # opened and closed; may be empty

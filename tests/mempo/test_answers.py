@@ -49,8 +49,11 @@ def test_one_objective_keeps_its_semicolons() -> None:
 def test_several_objectives_are_scored_by_position() -> None:
     golds = [["Paris"], ["1901", "nineteen oh one"], ["Rome"]]
     score = score_answer("Paris; 1901", golds)
-    assert score.em == [True, True, False] and score.em_sum == 2.0 and score.em_mean == pytest.approx(2 / 3)
+    assert score.em == [True, True, False]
+    assert score.em_sum == 2.0
+    assert score.em_mean == pytest.approx(2 / 3)
     assert score.given == 2
     assert score_answer("1901; Paris; Rome; Oslo", golds).em == [False, False, True]
     assert score_answer("1901; Paris; Rome; Oslo", golds).given == 4
-    assert score_answer(None, golds).em_sum == 0.0 and score_answer(None, golds).given == 0
+    assert score_answer(None, golds).em_sum == 0.0
+    assert score_answer(None, golds).given == 0

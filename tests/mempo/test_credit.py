@@ -62,14 +62,16 @@ def test_one_value_or_equal_values_give_zeros_never_nan(rewards: list[float]) ->
 
 def test_nothing_scored_is_flat_and_empty() -> None:
     result = memory_advantages([[FIRST], []], [False, False], CreditSettings())
-    assert result.per_rollout == [{}, {}] and result.flat
+    assert result.per_rollout == [{}, {}]
+    assert result.flat
 
 
 def test_gate_on_success_keeps_the_pool_and_silences_failures() -> None:
     group = [[scored(1, 0.0)], [scored(1, 1.0)]]
     always = memory_advantages(group, [True, False], CreditSettings()).per_rollout
     gated = memory_advantages(group, [True, False], CreditSettings(gate="on_success")).per_rollout
-    assert gated[0] == always[0] and gated[1] == {1: 0.0}
+    assert gated[0] == always[0]
+    assert gated[1] == {1: 0.0}
 
 
 def test_outcome_advantage_is_grpo_and_a_lone_survivor_gets_zero() -> None:
@@ -100,13 +102,14 @@ def test_weight_zero_is_plain_grpo_bit_for_bit() -> None:
 
 
 def test_row_credit_share_and_split() -> None:
-    assert row_share("share", 3) == 1.0 and row_share("split", 4) == 0.25
-    with pytest.raises(ValueError, match="memory.row_credit"):
+    assert row_share("share", 3) == 1.0
+    assert row_share("split", 4) == 0.25
+    with pytest.raises(ValueError, match=r"memory.row_credit"):
         row_share("all", 2)
 
 
 def test_unknown_names_are_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"memory.baseline.*pooled, by_turn"):
         CreditSettings(baseline="none")
-    with pytest.raises(ValueError, match="memory.gate"):
+    with pytest.raises(ValueError, match=r"memory.gate"):
         CreditSettings(gate="sometimes")

@@ -29,21 +29,24 @@ def test_either_keeps_the_sign_when_the_memory_lost_the_answer() -> None:
 def test_both_hides_what_the_memory_lost_which_is_why_it_is_not_the_default() -> None:
     memory, history = torch.tensor([-0.1, -2.0]), torch.tensor([-0.1, -0.3])
     pair = pair_probability(memory, history, "both")
-    assert pair is not None and pair.kept == 1
+    assert pair is not None
+    assert pair.kept == 1
     assert pair.p_memory - pair.p_reference == 0.0
     honest = pair_probability(memory, history, "either")
-    assert honest is not None and honest.p_memory < honest.p_reference
+    assert honest is not None
+    assert honest.p_memory < honest.p_reference
 
 
 def test_rules_on_three_tokens() -> None:
     memory, history = torch.tensor([-0.2, -1.0, -3.0]), torch.tensor([-0.9, -0.4, -4.0])
     either = pair_probability(memory, history, "either")
-    assert either is not None and either.kept == 2
-    assert either.p_memory == pytest.approx(math.exp(-0.6)) and either.p_reference == pytest.approx(
-        math.exp(-0.65)
-    )
+    assert either is not None
+    assert either.kept == 2
+    assert either.p_memory == pytest.approx(math.exp(-0.6))
+    assert either.p_reference == pytest.approx(math.exp(-0.65))
     everything = pair_probability(memory, history, "all")
-    assert everything is not None and everything.kept == 3
+    assert everything is not None
+    assert everything.kept == 3
     assert everything.p_memory == pytest.approx(math.exp(-1.4))
     assert everything.p_reference == pytest.approx(math.exp(-5.3 / 3))
     independent = pair_probability(memory, history, "independent")
@@ -67,11 +70,12 @@ def test_the_threshold_is_strict() -> None:
 def test_equal_sides_give_no_reward(rule: str) -> None:
     same = torch.tensor([-0.1, -0.2])
     pair = pair_probability(same, same, rule)
-    assert pair is not None and pair.p_memory == pair.p_reference
+    assert pair is not None
+    assert pair.p_memory == pair.p_reference
 
 
 def test_unknown_rule_and_wrong_shapes_are_named() -> None:
-    with pytest.raises(ValueError, match="memory.likelihood"):
+    with pytest.raises(ValueError, match=r"memory.likelihood"):
         pair_probability(LOST_MEMORY, LOST_HISTORY, "neither")
     with pytest.raises(ValueError, match="shapes"):
         pair_probability(torch.zeros(2), torch.zeros(3), "all")

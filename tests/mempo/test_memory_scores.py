@@ -75,7 +75,8 @@ def test_each_memory_that_cannot_be_scored_has_its_status() -> None:
     }
     tight = MemorySettings(max_positions=len(trajectory.full_context(2)))
     plan = plan_probes(trajectory, GOLD, TOKENS, ANSWER_TAG, tight)
-    assert plan.statuses[2] == "too_long" and plan.probes == []
+    assert plan.statuses[2] == "too_long"
+    assert plan.probes == []
     assert {*plan.statuses.values()} <= {*STATUSES}
 
 
@@ -93,9 +94,8 @@ def test_best_alias_is_the_same_on_both_sides() -> None:
     # The second alias has the larger max(P_memory, P_reference), although the first has the larger P_memory.
     values = [-0.5, -0.6, -0.65, -0.1]
     (_, score) = plan.scores([constant(probe, lp) for probe, lp in zip(plan.probes, values, strict=True)])
-    assert score.p_memory == pytest.approx(math.exp(-0.65)) and score.p_reference == pytest.approx(
-        math.exp(-0.1)
-    )
+    assert score.p_memory == pytest.approx(math.exp(-0.65))
+    assert score.p_reference == pytest.approx(math.exp(-0.1))
 
 
 def test_best_alias_per_objective_joins_the_winners() -> None:
@@ -108,7 +108,8 @@ def test_best_alias_per_objective_joins_the_winners() -> None:
     (_, score) = plan.scores([constant(probe, lp) for probe, lp in zip(plan.probes, values, strict=True)])
     second, third = sum(plan.probes[2].answer_mask), sum(plan.probes[4].answer_mask)
     mean = (-0.2 * second - 0.1 * third) / (second + third)
-    assert score.kept == second + third and score.p_memory == pytest.approx(math.exp(mean))
+    assert score.kept == second + third
+    assert score.p_memory == pytest.approx(math.exp(mean))
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("-inf")])
@@ -116,7 +117,7 @@ def test_a_broken_logprob_names_trajectory_and_turn(bad: float) -> None:
     plan = plan_probes(play(FULL_TURNS), GOLD, TOKENS, ANSWER_TAG, MemorySettings(), name="u_3")
     values = [constant(probe, -0.1) for probe in plan.probes]
     values[2][0] = bad
-    with pytest.raises(ValueError, match="trajectory u_3, turn 3.*given the memory"):
+    with pytest.raises(ValueError, match=r"trajectory u_3, turn 3.*given the memory"):
         plan.scores(values)
 
 
@@ -131,7 +132,7 @@ def test_published_keeps_the_leading_newline_on_both_sides() -> None:
 
 
 def test_unknown_settings_are_named() -> None:
-    with pytest.raises(ValueError, match="memory.aliases"):
+    with pytest.raises(ValueError, match=r"memory.aliases"):
         MemorySettings(aliases="all")
-    with pytest.raises(ValueError, match="memory.threshold_p"):
+    with pytest.raises(ValueError, match=r"memory.threshold_p"):
         MemorySettings(threshold_p=1.0)

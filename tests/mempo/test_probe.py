@@ -52,7 +52,8 @@ def test_the_mask_covers_exactly_the_gold_characters(name: str, answer: str) -> 
     before, after = tokens.decode(text.ids[:first]), tokens.decode(text.ids[last + 1 :])
     # What is left out is frame alone; a token on the border may bring some of the frame with it.
     assert before + said + after == ANSWER_TAG.before + gold + ANSWER_TAG.after
-    assert len(before) <= len(ANSWER_TAG.before) and len(after) <= len(ANSWER_TAG.after)
+    assert len(before) <= len(ANSWER_TAG.before)
+    assert len(after) <= len(ANSWER_TAG.after)
     edge = tokens.decode(text.ids[first : first + 1]), tokens.decode(text.ids[last : last + 1])
     assert len(before) + len(edge[0]) > len(ANSWER_TAG.before) or "\ufffd" in edge[0]
     assert len(after) + len(edge[1]) > len(ANSWER_TAG.after) or "\ufffd" in edge[1]

@@ -51,12 +51,14 @@ def test_what_format_turn_writes_is_what_parse_turn_reads() -> None:
 def test_memory_span_runs_from_the_first_to_the_last_bracket() -> None:
     text = "\n" + M + T + S
     span = parse_turn(text).memory_chars
-    assert span is not None and text[span[0] : span[1]] == M
+    assert span is not None
+    assert text[span[0] : span[1]] == M
 
 
 def test_an_unclosed_memory_swallows_the_turn_and_acts_on_nothing() -> None:
     parsed = parse_turn("<mem>m" + T + A)
-    assert parsed.memory_status is MemoryStatus.UNCLOSED and parsed.memory_chars is None
+    assert parsed.memory_status is MemoryStatus.UNCLOSED
+    assert parsed.memory_chars is None
     assert parsed.action.kind == "none"
 
 

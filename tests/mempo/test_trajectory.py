@@ -80,7 +80,8 @@ def test_a_prompt_that_is_not_the_context_is_an_error() -> None:
 
 
 def test_context_modes_read_and_write() -> None:
-    assert str(ContextMode.parse("window:3")) == "window:3" and ContextMode.parse("history").window is None
+    assert str(ContextMode.parse("window:3")) == "window:3"
+    assert ContextMode.parse("history").window is None
     for wrong in ("window", "window:", "window:0", "window:x", "full"):
         with pytest.raises(ValueError, match="context mode"):
             ContextMode.parse(wrong)

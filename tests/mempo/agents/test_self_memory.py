@@ -47,7 +47,8 @@ def test_search_then_answer_is_rewarded(tokens: ChatTokens, context: str) -> Non
     ] * 2
     assert trajectory.final_answer() == "Mira Voss"
     outcome = outcome_reward(trajectory, GOLD)
-    assert outcome.reward == 1.0 and outcome.success
+    assert outcome.reward == 1.0
+    assert outcome.success
 
 
 def test_history_prompts_grow_by_exactly_what_was_written_and_seen(tokens: ChatTokens) -> None:
@@ -71,7 +72,9 @@ def test_history_equals_one_full_render_of_the_template(tokens: ChatTokens) -> N
 def test_window_shows_the_last_turn_only_and_full_context_stays_whole(tokens: ChatTokens) -> None:
     trajectory = play(tokens, [SEARCH_TURN, SECOND_TURN, ANSWER_TURN], context="window:1")
     shown = tokens.decode(trajectory.turns[2].prompt_ids)
-    assert "Check her." in shown and "Look it up." not in shown and TASK.question in shown
+    assert "Check her." in shown
+    assert "Look it up." not in shown
+    assert TASK.question in shown
     assert "Look it up." in tokens.decode(trajectory.full_context(2))
 
 
@@ -95,7 +98,9 @@ def test_a_forced_prefix_is_shown_counted_to_the_memory_and_not_trained(
     assert outcome_reward(trajectory, GOLD).reward == 1.0
     assert all(prompt[-len(prefix) :] == prefix for prompt in model.prompts)
     for turn in trajectory.turns:
-        assert turn.prefix_ids == prefix and turn.memory_span is not None and turn.memory_span[0] == 0
+        assert turn.prefix_ids == prefix
+        assert turn.memory_span is not None
+        assert turn.memory_span[0] == 0
     for row in trajectory.rows():
         for _, start, _ in row.memory_spans:
             assert row.response_mask[start : start + len(prefix)] == [0] * len(prefix)
@@ -110,8 +115,10 @@ def test_a_forced_prefix_is_shown_counted_to_the_memory_and_not_trained(
 def test_turn_cut_by_its_limit_is_truncated_and_earns_no_memory(tokens: ChatTokens) -> None:
     cut = play(tokens, [SEARCH_TURN], limits=replace(LIMITS, max_response_tokens=4))
     assert cut.stop is StopReason.TRUNCATED
-    assert cut.turns[0].finish == "length" and cut.turns[0].memory_status is MemoryStatus.UNCLOSED
-    assert cut.turns[0].memory_span is None and cut.rows()[0].memory_spans == []
+    assert cut.turns[0].finish == "length"
+    assert cut.turns[0].memory_status is MemoryStatus.UNCLOSED
+    assert cut.turns[0].memory_span is None
+    assert cut.rows()[0].memory_spans == []
     assert outcome_reward(cut, GOLD).format_reason is not None
 
 
@@ -119,7 +126,8 @@ def test_the_last_allowed_turn_does_not_search(tokens: ChatTokens) -> None:
     search = ScriptedSearch()
     limits = replace(LIMITS, max_turns=2)
     trajectory = play(tokens, [SEARCH_TURN, SECOND_TURN], search=search, limits=limits)
-    assert trajectory.stop is StopReason.MAX_TURNS and len(search.queries) == 1
+    assert trajectory.stop is StopReason.MAX_TURNS
+    assert len(search.queries) == 1
     assert outcome_reward(trajectory, GOLD).reward == 0.0
 
 
@@ -127,8 +135,9 @@ def test_a_full_window_ends_the_trajectory_by_name_and_cuts_nothing(tokens: Chat
     prompt = tokens.first_prompt("Answer by searching.", TASK.question) + tokens.generation_prompt_ids
     room = len(prompt) + LIMITS.max_response_tokens
     trajectory = play(tokens, [SEARCH_TURN, SECOND_TURN], limits=replace(LIMITS, max_context_tokens=room))
-    assert trajectory.stop is StopReason.CONTEXT_FULL and len(trajectory.turns) == 1
-    with pytest.raises(RolloutError, match="raise agent.max_context_tokens") as error:
+    assert trajectory.stop is StopReason.CONTEXT_FULL
+    assert len(trajectory.turns) == 1
+    with pytest.raises(RolloutError, match=r"raise agent.max_context_tokens") as error:
         play(tokens, [SEARCH_TURN], limits=replace(LIMITS, max_context_tokens=room - 1))
     assert error.value.cause == "question_too_long"
 
