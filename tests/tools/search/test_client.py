@@ -1,0 +1,163 @@
+"""The client: failure is told from no results, every call has a deadline, retries follow the server's wishes."""
+
+import asyncio
+import json
+import pickle
+import time
+
+import httpx
+import pytest
+
+from tools.search import client as module
+from tools.search.client import BLANK_TEXT, EMPTY_TEXT, FAILED_TEXT, SearchClient, SearchSettings
+
+GOOD = {"result": [[{"document": {"id": "0", "contents": '"Dune"\nA novel.'}, "score": 1.5}]]}
+
+
+@pytest.fixture
+def make(monkeypatch):
+    """Builds a client whose server is a function; `requests` collects what it was sent."""
+
+    def build(answer, **settings):
+        requests = []
+
+        async def handle(request):
+            requests.append(json.loads(request.content))
+            reply = answer(len(requests))
+            return await reply if asyncio.iscoroutine(reply) else reply
+
+        real = httpx.AsyncClient
+        monkeypatch.setattr(
+            module.httpx,
+            "AsyncClient",
+            lambda **kw: real(transport=httpx.MockTransport(handle), headers=kw["headers"]),
+        )
+        monkeypatch.setattr(module, "FIRST_PAUSE_S", 0.001)
+        return SearchClient("http://server:1", **settings), requests
+
+    return build
+
+
+def say(status=200, body=GOOD, **headers):
+    return httpx.Response(status, json=body, headers={k.replace("_", "-"): v for k, v in headers.items()})
+
+
+async def test_passages_are_formatted_as_the_agents_read_them(make):
+    client, requests = make(lambda n: say(), topk=2)
+    reply = await client("dune")
+    assert (reply.status, reply.text) == ("ok", "(1) Dune\nA novel.")
+    assert requests == [{"queries": ["dune"], "topk": 2, "return_scores": True}]
+    await client.aclose()
+
+
+async def test_a_response_without_scores_is_understood(make):
+    client, _ = make(lambda n: say(body={"result": [[{"id": 1, "contents": "Dune\nA novel."}]]}))
+    assert (await client("dune")).text == "(1) Dune\nA novel."
+
+
+async def test_failed_empty_and_blank_are_three_observations(make):
+    client, requests = make(lambda n: say(body={"result": [[]]}) if n == 1 else say(404, {"error": "no"}))
+    replies = [await client("dune"), await client("dune"), await client(" \n")]
+    assert [reply.status for reply in replies] == ["empty", "failed", "blank"]
+    assert [reply.text for reply in replies] == [EMPTY_TEXT, FAILED_TEXT, BLANK_TEXT]
+    assert len({EMPTY_TEXT, FAILED_TEXT, BLANK_TEXT}) == 3
+    assert len(requests) == 2  # 404 is not retried, a blank query is not sent
+    assert client.counts == {"empty": 1, "failed/status_404": 1, "blank": 1}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        [],
+        None,
+        {"results": []},
+        {"result": []},
+        {"result": None},
+        {"result": [[], []]},
+        {"result": ["text"]},
+        {"result": [["text"]]},
+        {"result": [[{"document": None}]]},
+        {"result": [[{"document": {"text": "a"}, "score": 1}]]},
+        {"result": [[{"document": {"contents": " "}, "score": 1}]]},
+        {"result": [[{"contents": 3}]]},
+    ],
+)
+async def test_a_body_in_another_schema_is_a_failure_and_not_an_empty_result(make, body):
+    client, requests = make(lambda n: say(body=body))
+    assert (await client("dune")).status == "failed"
+    assert client.counts == {"failed/schema": 1}
+    assert len(requests) == 1
+
+
+async def test_a_body_that_is_not_json_is_a_failure(make):
+    client, _ = make(lambda n: httpx.Response(200, content=b"<html>"))
+    assert (await client("dune")).status == "failed"
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+async def test_overload_and_server_errors_are_retried(make, status):
+    client, requests = make(lambda n: say(status, {}) if n < 3 else say())
+    assert (await client("dune")).status == "ok"
+    assert len(requests) == 3
+
+
+async def test_connection_errors_are_retried_until_retries_are_used_up(make):
+    def refuse(n):
+        raise httpx.ConnectError("refused")
+
+    client, requests = make(refuse, retries=2)
+    assert (await client("dune")).status == "failed"
+    assert len(requests) == 3
+    assert client.counts == {"failed/connection": 1}
+
+
+async def test_retry_after_is_waited_for_within_the_deadline(make):
+    client, requests = make(lambda n: say(429, {}, retry_after="0.2") if n == 1 else say())
+    begin = time.monotonic()
+    assert (await client("dune")).status == "ok"
+    assert time.monotonic() - begin >= 0.2
+    assert len(requests) == 2
+
+
+@pytest.mark.parametrize("wait", ["3600", "inf", "Fri, 31 Dec 2100 23:59:59 GMT"])
+async def test_a_retry_after_beyond_the_deadline_fails_at_once(make, wait):
+    client, requests = make(lambda n: say(429, {}, retry_after=wait), deadline_s=5)
+    begin = time.monotonic()
+    assert (await client("dune")).status == "failed"
+    assert time.monotonic() - begin < 1
+    assert client.counts == {"failed/status_429": 1}
+    assert len(requests) == 1
+
+
+async def test_a_hanging_server_ends_at_the_deadline(make):
+    async def hang():
+        await asyncio.sleep(60)
+
+    client, _ = make(lambda n: hang(), deadline_s=0.2)
+    begin = time.monotonic()
+    assert (await client("dune")).status == "failed"
+    assert time.monotonic() - begin < 1
+    assert client.counts == {"failed/timeout": 1}
+
+
+async def test_any_text_can_be_a_query(make):
+    client, requests = make(lambda n: say())
+    for query in ("\ud800", "\x00", "北京", "<|im_end|>", "x" * 10_000):
+        assert (await client(query)).status == "ok"
+    assert requests[0]["queries"] == ["?"]
+
+
+def test_one_client_serves_several_event_loops(make):
+    client, _ = make(lambda n: say())
+    for _ in range(2):
+        assert asyncio.run(client("dune")).status == "ok"
+
+
+def test_settings_travel_to_workers_and_hide_the_token():
+    settings = SearchSettings("http://server:1/retrieve", topk=5, token="s3cret")
+    assert pickle.loads(pickle.dumps(settings)) == settings
+    assert "s3cret" not in repr(settings)
+    assert SearchClient.from_settings(settings)._url == "http://server:1/retrieve"
+    with pytest.raises(ValueError, match=r"search\.url"):
+        SearchSettings("server:1")

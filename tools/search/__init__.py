@@ -1,0 +1,1 @@
+"""Search over a corpus of passages: index, server, client."""

@@ -1,0 +1,58 @@
+"""The Search-R1 wire format: the `contents` field of a passage, and the body of a `/retrieve` response.
+
+Standard library only, as agents import it on every machine they run on.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+class WireError(ValueError):
+    """A response body is not in the format; says where."""
+
+
+def join_contents(title: str, text: str) -> str:
+    """Title and text in the `contents` layout of wiki-18; the inverse of `split_contents` for one-line titles."""
+    return f'"{title}"\n{text}'
+
+
+def split_contents(contents: str) -> tuple[str, str]:
+    """Title and text of a `contents` field: the first line, less one pair of quotes around it, is the title."""
+    title, _, text = contents.partition("\n")
+    title = title.strip()
+    if len(title) >= 2 and title.startswith('"') and title.endswith('"'):
+        title = title[1:-1]
+    return title, text
+
+
+def parse_results(body: bytes, queries: int) -> list[list[tuple[str, str]]]:
+    """(title, text) of each result of each query, from a response with or without scores.
+
+    Raises:
+        WireError: anything else. A body in another format must not pass for "no results".
+    """
+    try:
+        content = json.loads(body)
+    except ValueError as error:
+        raise WireError(f"the response is not JSON: {body[:100]!r}") from error
+    lists = content.get("result") if isinstance(content, dict) else None
+    if (
+        not isinstance(lists, list)
+        or len(lists) != queries
+        or not all(isinstance(hits, list) for hits in lists)
+    ):
+        raise WireError(
+            f'the response is not {{"result": [[...], ...]}} with one list per query ({queries} asked)'
+        )
+    return [[_passage(hit, f"{q}.{rank}") for rank, hit in enumerate(hits)] for q, hits in enumerate(lists)]
+
+
+def _passage(hit: Any, place: str) -> tuple[str, str]:
+    document = hit.get("document", hit) if isinstance(hit, dict) else None
+    contents = document.get("contents") if isinstance(document, dict) else None
+    if not isinstance(contents, str) or not contents.strip():
+        raise WireError(f"result.{place} has no document with text in `contents`")
+    title, text = split_contents(contents)
+    return title, text.strip("\n")
