@@ -1,0 +1,102 @@
+"""A question of a data set with its paragraphs, and checked access to the fields of a raw record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mempo.answers import normalize
+
+
+class MalformedRecord(ValueError):
+    """A record cannot be used. `field` names the culprit, for counting."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"field {field}: {message}")
+        self.field = field
+
+
+class Unusable(Exception):
+    """A record that is well formed but asks what this project does not train on. `reason` is for counting."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """One passage; both strings have single spaces and no line breaks."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question of a data set.
+
+    Attributes:
+        answers: accepted aliases, the data set's own answer first.
+        paragraphs: all passages that came with the question, distractors included, in the record's order.
+        gold: the passages that the answer needs, in the order in which they are needed.
+        hops: steps of reasoning.
+        type: the data set's name for this kind of question.
+    """
+
+    id: str
+    question: str
+    answers: list[str]
+    paragraphs: list[Paragraph]
+    gold: list[Paragraph]
+    hops: int
+    type: str
+
+
+def squeeze(text: str) -> str:
+    """The text on one line with single spaces."""
+    return " ".join(text.split())
+
+
+def string(record: Mapping[str, Any], field: str) -> str:
+    """A field that must hold text, on one line. Raises MalformedRecord."""
+    if field not in record:
+        raise MalformedRecord(field, "is missing")
+    value = record[field]
+    if not isinstance(value, str):
+        raise MalformedRecord(field, f"a string is expected, got {type(value).__name__}")
+    if not value.strip():
+        raise MalformedRecord(field, "is blank")
+    return squeeze(value)
+
+
+def items(record: Mapping[str, Any], field: str) -> list[Any]:
+    """A field that must hold a list. Raises MalformedRecord."""
+    if field not in record:
+        raise MalformedRecord(field, "is missing")
+    value = record[field]
+    if not isinstance(value, list):
+        raise MalformedRecord(field, f"a list is expected, got {type(value).__name__}")
+    return value
+
+
+def aliases(record: Mapping[str, Any], further: list[str]) -> list[str]:
+    """The answer, then `answer_aliases` of the record, then `further` ones; each once, blanks left out.
+
+    Raises:
+        MalformedRecord: the answer is missing or blank, or nothing of it is left to compare after normalisation
+            (an answer of punctuation alone could never be scored as right).
+    """
+    given = [string(record, "answer")]
+    for alias in items(record, "answer_aliases") if record.get("answer_aliases") is not None else []:
+        if not isinstance(alias, str):
+            raise MalformedRecord("answer_aliases", f"strings are expected, got {type(alias).__name__}")
+        given.append(squeeze(alias))
+    given += [squeeze(alias) for alias in further]
+    unique = [alias for alias in dict.fromkeys(given) if alias]
+    if not any(normalize(alias) for alias in unique):
+        raise MalformedRecord(
+            "answer", f"{unique[0]!r} is empty after normalisation and could never be matched"
+        )
+    return unique
