@@ -1,0 +1,105 @@
+"""What a run leaves in its folder step by step: metrics.jsonl and sample trajectories."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mempo.memory_scores import TurnScore
+from mempo.tokens import ChatTokens
+from verl_patches.records import SessionRecord
+
+
+class RunLog:
+    """Writes into a run folder.
+
+    Args:
+        folder: the run's folder; made if missing.
+        resumed_step: the step that the run goes on from; what an earlier process logged after it is taken back, since
+            those steps are run again.
+    """
+
+    def __init__(self, folder: str | Path, resumed_step: int = 0) -> None:
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._metrics = self.folder / "metrics.jsonl"
+        self._take_back(resumed_step)
+
+    def metrics(self, step: int, values: Mapping[str, Any]) -> None:
+        """Appends one JSON object: `step` and every number of `values`; what is not finite is written as null."""
+        numbers = {name: number(value) for name, value in values.items() if _is_number(value)}
+        with self._metrics.open("a") as file:
+            file.write(json.dumps({"step": step, **numbers}) + "\n")
+
+    def trajectories(
+        self,
+        step: int,
+        records: Sequence[SessionRecord],
+        scores: Mapping[str, Sequence[TurnScore]],
+        tokens: ChatTokens,
+    ) -> None:
+        """Writes trajectories/step_N.jsonl: one record per line, with its scores and its text."""
+        folder = self.folder / "trajectories"
+        folder.mkdir(exist_ok=True)
+        with (folder / f"step_{step}.jsonl").open("w") as file:
+            for record in records:
+                line = sample(record, scores.get(record.session, ()), tokens)
+                file.write(json.dumps({"step": step, **line}, ensure_ascii=False) + "\n")
+
+    def _take_back(self, resumed_step: int) -> None:
+        if not self._metrics.exists():
+            return
+        kept = []
+        for line in self._metrics.read_text().splitlines():
+            try:
+                if json.loads(line)["step"] <= resumed_step:
+                    kept.append(line + "\n")
+            except (json.JSONDecodeError, KeyError, TypeError):
+                continue  # a line that a kill cut short
+        scratch = self._metrics.with_suffix(".tmp")
+        scratch.write_text("".join(kept))
+        os.replace(scratch, self._metrics)
+
+
+def sample(record: SessionRecord, scores: Sequence[TurnScore], tokens: ChatTokens) -> dict[str, Any]:
+    """A trajectory with everything that was said about it, as plain types."""
+    trajectory = record.trajectory
+    ids = trajectory.full_context(len(trajectory.turns)) if trajectory.turns else trajectory.first_prompt_ids
+    return {
+        "session": record.session,
+        "question": trajectory.task.question,
+        "answers": record.reference.answers,
+        "answer": trajectory.final_answer(),
+        "stop": trajectory.stop.value,
+        "reward": record.reward,
+        "scores": record.scores,
+        "memory": [{**asdict(score), "reward": score.reward} for score in scores],
+        "text": tokens.decode(ids),
+        "trajectory": trajectory.to_record(),
+    }
+
+
+def spread(records: Sequence[SessionRecord], count: int) -> list[SessionRecord]:
+    """At most `count` records, evenly over the batch."""
+    if count >= len(records):
+        return list(records)
+    return [records[index * len(records) // count] for index in range(count)]
+
+
+def number(value: Any) -> float | int | None:
+    """A plain finite number, or None."""
+    plain = value.item() if hasattr(value, "item") else value
+    if isinstance(plain, bool):
+        return int(plain)
+    return plain if isinstance(plain, int) or math.isfinite(plain) else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, bool | int | float | np.number) or (hasattr(value, "item") and getattr(value, "size", 2) == 1)

@@ -1,0 +1,91 @@
+"""Scorers over verl's actor workers: the log-probs of probes, with the policy's own weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+from verl.utils import tensordict_utils as tu
+
+from mempo.probe import Probe
+from mempo.scoring.base import Scorer
+
+
+class ReferenceScorer:
+    """One sequence per probe through the actor's log-prob pass: plain, and what a faster scorer must equal.
+
+    Args:
+        worker_group: verl's `actor_rollout_wg`.
+        max_tokens: token budget of one micro-batch on one rank.
+    """
+
+    def __init__(self, worker_group: Any, max_tokens: int) -> None:
+        self._workers, self._max_tokens = worker_group, max_tokens
+
+    def answer_logprobs(self, probes: Sequence[Sequence[Probe]]) -> list[list[torch.Tensor]]:
+        """See `mempo.scoring.base.Scorer`."""
+        flat = [probe for trajectory in probes for probe in trajectory]
+        if not flat:
+            return [[] for _ in probes]
+        shortest = min(flat, key=len)
+        padded = flat + [shortest] * (-len(flat) % data_parallel_size(self._workers))
+        scored = self._workers.compute_log_prob(probe_batch(padded, self._max_tokens))["log_probs"]
+        results = iter(answer_part(row, probe) for row, probe in zip(scored.unbind(), flat, strict=False))
+        return [[next(results) for _ in trajectory] for trajectory in probes]
+
+
+def probe_batch(probes: Sequence[Probe], max_tokens: int) -> TensorDict:
+    """Probes as the plain batch that verl's log-prob pass takes: the context is the prompt, the probe the response."""
+
+    def nested(rows: list[torch.Tensor]) -> torch.Tensor:
+        return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+
+    prompts = [torch.tensor(probe.context_ids, dtype=torch.int64) for probe in probes]
+    responses = [torch.tensor(probe.probe_ids, dtype=torch.int64) for probe in probes]
+    whole = [torch.cat(pair) for pair in zip(prompts, responses, strict=True)]
+    batch = TensorDict(
+        {
+            "prompts": nested(prompts),
+            "responses": nested(responses),
+            "input_ids": nested(whole),
+            "position_ids": nested([torch.arange(len(ids)) for ids in whole]),
+            "response_mask": nested([torch.ones_like(ids) for ids in responses]),
+            "loss_mask": nested([torch.ones_like(ids) for ids in responses]),
+        },
+        batch_size=len(probes),
+    )
+    tu.assign_non_tensor(
+        batch,
+        calculate_entropy=False,
+        compute_loss=False,
+        temperature=1.0,
+        use_dynamic_bsz=True,
+        max_token_len_per_gpu=max_tokens,
+    )
+    return batch
+
+
+def answer_part(logprobs: torch.Tensor, probe: Probe) -> torch.Tensor:
+    """[A] log-probs of the answer tokens from verl's [context + probe], in which entry i is about token i + 1."""
+    start = len(probe.context_ids)
+    ours = logprobs[start - 1 : start - 1 + len(probe.probe_ids)]
+    return ours[torch.tensor(probe.answer_mask, dtype=torch.bool, device=ours.device)].float().cpu()
+
+
+def data_parallel_size(worker_group: Any, mesh: str = "actor") -> int:
+    """Ranks among which verl splits a batch for this worker group."""
+    if mesh not in worker_group._dispatch_info:
+        worker_group._dispatch_info[mesh] = worker_group._query_dispatch_info(mesh)
+    return int(max(worker_group._dispatch_info[mesh])) + 1
+
+
+SCORERS: dict[str, Callable[[Any, int], Scorer]] = {"reference": ReferenceScorer}
+
+
+def build_scorer(name: str, worker_group: Any, max_tokens: int) -> Scorer:
+    """The scorer that `memory.scorer` names."""
+    if name not in SCORERS:
+        raise ValueError(f"memory.scorer is {name!r}; known are {', '.join(SCORERS)}")
+    return SCORERS[name](worker_group, max_tokens)

@@ -1,0 +1,61 @@
+"""The verl keys that follow from ours: set in one place, so that a recipe cannot forget one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from omegaconf import DictConfig, open_dict
+
+AGENT_LOOP = "mempo"
+PLUGIN = "verl_patches.plugin"
+MANAGER = "verl_patches.agent_loop.MempoAgentLoopManager"
+
+# What Ray's workers need from the environment; on a cluster they do not inherit it from this process.
+FORWARDED = (
+    "VERL_USE_EXTERNAL_MODULES",
+    "VERL_PLATFORM",
+    "HF_HUB_OFFLINE",
+    "TRANSFORMERS_OFFLINE",
+    "OMP_NUM_THREADS",
+    "VLLM_CPU_KVCACHE_SPACE",
+    "VLLM_CPU_OMP_THREADS_BIND",
+    "TORCHDYNAMO_DISABLE",
+    "TENSORBOARD_DIR",
+)
+
+
+def wire(config: DictConfig) -> DictConfig:
+    """Fills in the keys of verl that have one right value for our agents, and the seeds. Changes `config`."""
+    with open_dict(config):
+        rollout = config.actor_rollout_ref.rollout
+        rollout.agent.default_agent_loop = AGENT_LOOP
+        rollout.agent.agent_loop_manager_class = MANAGER
+        rollout.calculate_log_probs = True
+        rollout.seed = config.seed
+        config.data.seed = config.seed
+        config.actor_rollout_ref.actor.data_loader_seed = config.seed
+        config.run.path = str(Path(config.run.path).absolute())
+    return config
+
+
+def wire_environment(config: DictConfig) -> None:
+    """Loads our plug-in in every process of the run and sends TensorBoard's events to the run folder."""
+    modules = [name for name in os.environ.get("VERL_USE_EXTERNAL_MODULES", "").split(",") if name]
+    if PLUGIN not in modules:
+        os.environ["VERL_USE_EXTERNAL_MODULES"] = ",".join([*modules, PLUGIN])
+    os.environ.setdefault("TENSORBOARD_DIR", str(Path(config.run.path) / "tensorboard"))
+    if str(config.trainer.device) == "cpu":
+        os.environ.setdefault("VERL_PLATFORM", "cpu")
+
+
+def wire_ray(config: DictConfig) -> None:
+    """Completes `ray_kwargs.ray_init`: our environment for every worker; on a running cluster no resources of our own."""
+    with open_dict(config):
+        init = config.ray_kwargs.ray_init
+        init.runtime_env = init.get("runtime_env") or {}
+        forwarded = {name: os.environ[name] for name in FORWARDED if name in os.environ}
+        init.runtime_env.env_vars = {**forwarded, **(init.runtime_env.get("env_vars") or {})}
+        if os.environ.get("RAY_ADDRESS"):
+            for name in ("num_cpus", "num_gpus", "include_dashboard", "_temp_dir"):
+                init.pop(name, None)  # Ray refuses them when it joins a cluster
