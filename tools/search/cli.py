@@ -11,7 +11,8 @@ import typer
 
 from tools.search.corpus import CorpusError, read_corpus
 from tools.search.index import BM25Index
-from tools.search.server import ServerError, ServerSettings, serve
+from tools.search.server import serve
+from tools.search.settings import ServerError, ServerSettings
 
 app = typer.Typer(no_args_is_help=True, help="Search over a corpus of passages.")
 

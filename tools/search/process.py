@@ -15,7 +15,7 @@ from typing import IO, Self
 
 import httpx
 
-from tools.search.server import ServerError, is_loopback
+from tools.search.settings import ServerError, is_loopback
 
 TOKEN_VARIABLE = "MEMPO_SEARCH_TOKEN"
 STOP_S = 10.0  # a server that has not ended by then after SIGTERM is killed

@@ -14,7 +14,7 @@ import pytest
 
 from tools.search.client import SearchClient
 from tools.search.process import SearchProcess
-from tools.search.server import ServerError
+from tools.search.settings import ServerError
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ import time
 import httpx
 import pytest
 
+from tools.search.app import create_app
 from tools.search.corpus import Document
 from tools.search.index import BM25Index
-from tools.search.server import ServerError, ServerSettings, create_app, is_loopback
+from tools.search.settings import ServerError, ServerSettings, is_loopback
 
 PAGES = [Document("0", "Dune", "A novel by Frank Herbert."), Document("1", "Frank Herbert", "A writer.")]
 
