@@ -1,0 +1,197 @@
+"""Runs an agent over questions, some at a time, and writes each sample as it finishes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from eval.endpoint import CompletionsModel, Endpoint, EndpointSettings
+from eval.progress import EvalProgress
+from eval.sample import Sample, answered_sample, failed_sample
+from eval.sample_log import SampleLog
+from eval.summary import summarize
+from eval.tasks import Question
+from mempo.agents.base import Agent, RolloutError
+from mempo.agents.factory import build_agent
+from mempo.prompts import SYSTEM_PROMPTS
+from mempo.tokens import ChatTokens
+from tools.search.client import SearchClient, SearchSettings
+
+logger = logging.getLogger(__name__)
+
+
+def evaluate(
+    questions: Sequence[Question],
+    *,
+    tokenizer: Any,
+    agent: Mapping[str, Any],
+    endpoint: EndpointSettings,
+    search: SearchSettings | None,
+    log: SampleLog,
+    console: Console,
+    title: str = "evaluation",
+    retry_failed: bool = False,
+    alive: Callable[[], None] | None = None,
+) -> dict[str, Any]:
+    """Answers all questions that `log` does not hold yet, and writes the summary.
+
+    Args:
+        agent: the `agent.*` settings, `context` among them.
+        alive: raises EvalError if the server behind the endpoint has died.
+
+    Returns:
+        The summary over all samples of `questions`, those of earlier runs included (`eval.summary.summarize`).
+
+    Raises:
+        EvalError: if the endpoint is unreachable or the folder belongs to other settings. A question that fails
+            alone never raises: it becomes a failed sample.
+    """
+    with log:
+        if retry_failed and (dropped := log.drop_failed()):
+            console.print(f"{title}: {dropped} failed questions are asked again")
+        missing = [question for question in questions if question.task.id not in log.samples]
+        if missing:
+            asyncio.run(
+                _answer_all(
+                    missing, len(questions), tokenizer, agent, endpoint, search, log, console, title, alive
+                )
+            )
+        samples = [log.samples[question.task.id] for question in questions]
+        summary = summarize(samples)
+        log.write_summary(summary)
+    return summary
+
+
+async def _answer_all(
+    missing: Sequence[Question],
+    total: int,
+    tokenizer: Any,
+    agent_settings: Mapping[str, Any],
+    endpoint_settings: EndpointSettings,
+    search: SearchSettings | None,
+    log: SampleLog,
+    console: Console,
+    title: str,
+    alive: Callable[[], None] | None,
+) -> None:
+    tokens = ChatTokens(tokenizer)
+    client = SearchClient.from_settings(search) if search is not None else None
+    agent = build_agent(agent_settings, tokens, client)
+    async with Endpoint(endpoint_settings) as endpoint:
+
+        async def check() -> None:
+            if alive is not None:
+                alive()
+            await endpoint.check()
+
+        try:
+            await check()
+            with EvalProgress(console, title, total, list(log.samples.values())) as progress:
+
+                def finished(sample: Sample) -> None:
+                    log.append(sample)
+                    progress.add(sample)
+
+                await answer_questions(
+                    missing,
+                    agent,
+                    lambda question: CompletionsModel(
+                        endpoint, stop_token_ids=tokens.stop_token_ids, question_id=question.task.id
+                    ),
+                    finished=finished,
+                    check=check,
+                    concurrency=endpoint_settings.connections,
+                )
+        finally:
+            if client is not None:
+                await client.aclose()
+
+
+async def answer_questions(
+    questions: Sequence[Question],
+    agent: Agent,
+    model: Callable[[Question], CompletionsModel],
+    *,
+    finished: Callable[[Sample], None],
+    check: Callable[[], Awaitable[None]],
+    concurrency: int,
+) -> None:
+    """Hands each question to `agent` and each sample to `finished`, at most `concurrency` at a time.
+
+    Args:
+        check: awaited before a lost connection counts as a failure of the question; raises if the endpoint is gone,
+            which ends the run and leaves the question open.
+    """
+    waiting = iter(questions)
+
+    async def worker() -> None:
+        for question in waiting:
+            sample = await _answer(question, agent, model(question))
+            if sample["failure"] and sample["failure"]["cause"] == "connection":
+                await check()
+            finished(sample)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(concurrency, len(questions))):
+                group.create_task(worker())
+    except BaseExceptionGroup as error:
+        # One cause is enough to read; the others are workers that met the same end.
+        raise error.exceptions[0] from None
+
+
+async def _answer(question: Question, agent: Agent, model: CompletionsModel) -> Sample:
+    started = time.perf_counter()
+    try:
+        trajectory = await agent.run(question.task, model)
+        return answered_sample(question, trajectory, seconds=time.perf_counter() - started)
+    except RolloutError as error:
+        cause, message = error.cause, str(error)
+    except (
+        Exception
+    ) as error:  # a fault of ours must cost one question, not the run; it is counted by its type
+        logger.exception("question %r failed", question.task.id)
+        cause, message = f"error_{type(error).__name__}", str(error)
+    return failed_sample(question, cause, message, seconds=time.perf_counter() - started)
+
+
+def run_settings(
+    *,
+    model: Mapping[str, Any],
+    data: Mapping[str, Any],
+    agent: Mapping[str, Any],
+    endpoint: EndpointSettings,
+    search: SearchSettings | None,
+) -> dict[str, Any]:
+    """All that could change a sample. Addresses, deadlines and concurrency could not, and may differ on resume."""
+    sampling = {key: asdict(endpoint)[key] for key in ("temperature", "seed")}
+    if endpoint.temperature == 0:
+        sampling["seed"] = None  # greedy takes none
+    prompt = SYSTEM_PROMPTS.get(str(agent.get("prompt")))
+    return {
+        "version": 1,  # of the sample's fields and of what they mean
+        "model": dict(model),
+        "data": dict(data),
+        "agent": dict(agent),
+        "prompt_sha256": hashlib.sha256(prompt.encode()).hexdigest() if prompt else None,
+        "sampling": sampling,
+        "search": {"topk": search.topk} if search is not None else None,
+    }
+
+
+def data_settings(path: Path, chosen: Sequence[Question]) -> dict[str, Any]:
+    """What identifies the questions: the file's hash and which of its rows were chosen."""
+    rows = ",".join(str(question.index) for question in chosen)
+    return {
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "questions": len(chosen),
+        "rows_sha256": hashlib.sha256(rows.encode()).hexdigest(),
+    }
