@@ -27,7 +27,7 @@ from mempo.trajectory import Trajectory
 from verl_patches.agents import shared_agent
 from verl_patches.failures import Failure, cause_of
 from verl_patches.language_model import VerlLanguageModel
-from verl_patches.ray_classes import undecorated
+from verl_patches.ray_classes import actor_base
 from verl_patches.records import (
     TRAIN_PARTITION,
     VALIDATION_PARTITION,
@@ -158,7 +158,7 @@ async def _report(session: str, failure: Failure) -> None:
         logger.exception("session %s: the cause of its failure could not be reported", session)
 
 
-_VerlWorker: Any = undecorated(AgentLoopWorkerTQ)
+_VerlWorker: Any = actor_base(AgentLoopWorkerTQ)
 
 
 class _MempoAgentLoopWorker(_VerlWorker):

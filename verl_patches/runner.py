@@ -8,9 +8,9 @@ import ray
 from omegaconf import DictConfig
 from verl.trainer.main_ppo import TaskRunnerV1
 
-from verl_patches.ray_classes import undecorated
+from verl_patches.ray_classes import actor_base
 
-_VerlRunner: Any = undecorated(TaskRunnerV1)
+_VerlRunner: Any = actor_base(TaskRunnerV1)
 
 
 class _MempoTaskRunner(_VerlRunner):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 import transfer_queue as tq
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, open_dict
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
@@ -40,7 +40,7 @@ from verl_patches.records import TRAIN_PARTITION, VALIDATION_PARTITION, take_rec
 from verl_patches.run_log import RunLog, spread
 from verl_patches.scoring import build_scorer, data_parallel_size
 from verl_patches.settings import MemoryOptions
-from verl_patches.worker import ROWS_METRIC, with_counting
+from verl_patches.worker import ROWS_METRIC, extended
 
 _SYNC_ADVICE = (
     "The rollout engine did not take the new weights; the first exception in its log (vLLMHttpServer, EngineCore) is the "
@@ -89,16 +89,17 @@ class MempoTrainer:
 
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()  # type: ignore[misc]
-        for role in (Role.Actor, Role.ActorRollout, Role.ActorRolloutRef):
-            if role in self.role_worker_mapping:  # type: ignore[attr-defined]
-                self.role_worker_mapping[role] = with_counting(self.role_worker_mapping[role])  # type: ignore[attr-defined]
+        seconds, workers = float(self.config.run.weight_sync_deadline_s), self.role_worker_mapping  # type: ignore[attr-defined]
+        for role in {Role.Actor, Role.ActorRollout, Role.ActorRolloutRef} & set(workers):
+            workers[role] = extended(workers[role], seconds)
 
     def _setup(self) -> None:
         super()._setup()  # type: ignore[misc]
         budget = int(self.config.actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu)
         self.scorer = build_scorer(self.config.memory.scorer, self.actor_rollout_wg, budget)
         self.memory_settings = self.options.scoring(max_positions=min(self._positions, budget))
-        seconds = float(self.config.run.weight_sync_deadline_s)
+        # The workers give up first, with the engine's error; this one is for what they do not see.
+        seconds = float(self.config.run.weight_sync_deadline_s) + 30.0
         for name in ("checkpoint_manager", "standalone_checkpoint_manager"):
             manager = getattr(self, name, None)
             if manager is not None:
@@ -271,8 +272,3 @@ TRAINERS = {
 def install_trainers() -> None:
     """Puts our trainers in the place of verl's, in this process."""
     trainer_base.TRAINER_REGISTRY.update(TRAINERS)
-
-
-def resolved(config: DictConfig) -> dict[str, Any]:
-    """The config as plain types."""
-    return dict(OmegaConf.to_container(config, resolve=True))  # type: ignore[arg-type]

@@ -1,32 +1,97 @@
-"""What the training workers do beyond verl's: they count the rows that went through the actor's loss.
+"""What the training workers do beyond verl's: they count the rows that went through the actor's loss, and a weight sync
+that the rollout engine does not take ends with the engine's own error.
 
 A mixin over whatever class a role got (separate_async installs another than the colocated modes).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import ray
 import torch
+import zmq
 from verl.single_controller.base.decorator import Dispatch, register
 
-from verl_patches.ray_classes import undecorated
+from verl_patches.ray_classes import written_class
 
 ROWS_METRIC = "mempo_rows"
 
 
-class CountingWorker:
+class MempoWorker:
     """Mixin for verl's `ActorRolloutRefWorker` and its subclasses."""
+
+    weight_sync_deadline_s: float = 600.0
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def init_model(self) -> None:
         super().init_model()  # type: ignore[misc]
-        actor = getattr(self, "actor", None)
-        if actor is not None:
+        if getattr(self, "actor", None) is not None:
             self.loss_fn = partial(counted_loss, loss_fn=self.loss_fn)  # type: ignore[has-type]
-            actor.set_loss_fn(self.loss_fn)
+            self.actor.set_loss_fn(self.loss_fn)  # type: ignore[attr-defined]
+        if getattr(self, "rollout", None) is not None:
+            self._engine_calls = EngineCalls(self.rollout)  # type: ignore[attr-defined]
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL, blocking=False)
+    async def update_weights(self, global_steps: int | None = None, mode: str = "auto") -> Any:
+        try:
+            with receive_deadline(self.weight_sync_deadline_s):
+                return await super().update_weights(global_steps=global_steps, mode=mode)  # type: ignore[misc]
+        except zmq.Again as error:
+            cause = self._engine_calls.cause() or f"no answer in {self.weight_sync_deadline_s:g} s"
+            raise RuntimeError(f"the rollout engine did not take the new weights: {cause}") from error
+
+
+class EngineCalls:
+    """Remembers the last call to the rollout engine that was not waited for.
+
+    verl keeps such a call in a local variable while it sends the weights, and the engine's error in it unread.
+    """
+
+    def __init__(self, rollout: Any) -> None:
+        self._last: Any = None
+        execute = getattr(rollout, "_execute_method", None)
+        if execute is None:
+            return  # not vLLM
+
+        async def remembering(*args: Any, **kwargs: Any) -> Any:
+            result = await execute(*args, **kwargs)
+            if kwargs.get("non_block"):
+                self._last = result
+            return result
+
+        rollout._execute_method = remembering
+
+    def cause(self) -> str | None:
+        """The error with which the remembered call ended, if it did."""
+        if self._last is None:
+            return None
+        try:
+            ray.get(self._last, timeout=1)
+        except ray.exceptions.GetTimeoutError:
+            return None
+        except Exception as error:
+            cause = getattr(error, "cause", None) or error
+            return f"{type(cause).__name__}: {cause}"
+        return None
+
+
+@contextmanager
+def receive_deadline(seconds: float) -> Iterator[None]:
+    """New ZeroMQ sockets of this process give up a receive after `seconds` (verl sends weights over one, blocking)."""
+    context = zmq.Context.instance()
+    before = context.sockopts.get(zmq.RCVTIMEO)
+    context.setsockopt(zmq.RCVTIMEO, int(seconds * 1000))
+    try:
+        yield
+    finally:
+        if before is None:
+            context.sockopts.pop(zmq.RCVTIMEO, None)
+        else:
+            context.setsockopt(zmq.RCVTIMEO, before)
 
 
 def counted_loss(*args: Any, loss_fn: Any, **kwargs: Any) -> tuple[torch.Tensor, dict[str, Any]]:
@@ -41,7 +106,8 @@ def trained_rows(response_mask: torch.Tensor) -> int:
     return sum(int(bool(row.any())) for row in response_mask.unbind())
 
 
-def with_counting(remote_class: Any) -> Any:
+def extended(remote_class: Any, weight_sync_deadline_s: float) -> Any:
     """The Ray class of a role, with the mixin in front."""
-    base = undecorated(remote_class)
-    return ray.remote(type(f"Mempo{base.__name__}", (CountingWorker, base), {}))
+    base = written_class(remote_class)
+    members = {"weight_sync_deadline_s": weight_sync_deadline_s}
+    return ray.remote(type(f"Mempo{base.__name__}", (MempoWorker, base), members))

@@ -1,0 +1,86 @@
+"""Counts add up exactly, over several updates of one step too."""
+
+import pytest
+
+from mempo.credit import CreditSettings
+from mempo.memory_scores import STATUSES, MemorySettings, TurnScore
+from mempo.probe import ANSWER_TAG
+from mempo.reward import outcome_reward
+from mempo.task import Reference
+from verl_patches.advantage import AdvantageMass
+from verl_patches.failures import Failure, RunFailed
+from verl_patches.memory_credit import MemoryCredit, credit_memories
+from verl_patches.metrics import RowCounts, StepReport, trajectory_tokens
+from verl_patches.records import SessionRecord
+
+
+class CountingScorer:
+    """Gives the n-th probe the log-prob −n / 10 on every answer token."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def answer_logprobs(self, probes):
+        import torch
+
+        self.calls += 1
+        numbers = iter(range(1000))
+        return [[torch.full((sum(p.answer_mask),), -next(numbers) / 10) for p in row] for row in probes]
+
+
+@pytest.fixture
+async def records(roll):
+    made = []
+    for session, said in (("a_0", (71, 72)), ("a_1", (70,)), ("b_0", (75,))):
+        trajectory, reference = await roll(said=said), Reference([["rome"]])
+        outcome = outcome_reward(trajectory, reference)
+        seconds = {"generate": 1.0, "session": 2.0}
+        made.append(SessionRecord.of(session, trajectory, reference, ANSWER_TAG, outcome, 2, seconds))
+    return made
+
+
+async def test_memories_are_scored_in_one_call_and_compared_within_their_question(records, tokens):
+    scorer = CountingScorer()
+    credit = credit_memories(records, scorer, tokens, MemorySettings(likelihood="all"), CreditSettings())
+    assert scorer.calls == 1
+    assert (credit.groups, credit.flat_groups) == (2, 1), "question b has one value only"
+    assert sum(credit.advantages["a_0"].values()) == pytest.approx(-sum(credit.advantages["a_1"].values()))
+    assert credit.advantages["a_0"] != {1: 0.0}
+    assert credit.advantages["b_0"] == {1: 0.0}
+
+
+def test_statuses_add_up_to_the_turns():
+    scores = [TurnScore(index, status) for index, status in enumerate(STATUSES)] + [TurnScore(9, "first")]
+    report = StepReport(credits=[MemoryCredit({"a_0": scores}), MemoryCredit({"b_0": scores})])
+    metrics = report.metrics()
+    assert metrics["memory/turns"] == 14 == sum(metrics[f"memory/{status}"] for status in STATUSES)
+    assert metrics["memory/first"] == 4
+
+
+async def test_a_step_reports_means_over_trajectories(records):
+    report = StepReport(sessions=4, records=records, failures=[Failure("b_1", "timeout", "slow")])
+    report.mass = AdvantageMass(4.0, 1.0)
+    metrics = report.metrics()
+    assert metrics["trajectory/reward_mean"] == pytest.approx(sum(r.reward for r in records) / 3)
+    assert metrics["trajectory/turns_mean"] == 2
+    assert metrics["trajectory/stop_answered"] == 3
+    assert metrics["trajectory/search_ok"] == 3
+    assert metrics["memory/advantage_mass_share"] == 0.25
+    assert metrics["failures/timeout"] == metrics["failures/total"] == 1
+
+
+def test_a_step_without_memories_or_trajectories_has_no_nan():
+    assert all(value == value for value in StepReport().metrics().values())
+
+
+async def test_the_length_of_a_windowed_trajectory_is_that_of_its_history(roll):
+    record = SessionRecord("a_0", await roll("history"), Reference([["x"]]), ANSWER_TAG, 0.0, False, {}, 1, {})
+    row = record.trajectory.rows()[0]
+    assert trajectory_tokens(record) == len(row.prompt_ids) + len(row.response_ids)
+
+
+@pytest.mark.parametrize("counts", [(3, 2, 2), (3, 3, 2), (2, 3, 3)])
+def test_unequal_row_counts_fail_the_step(counts):
+    with pytest.raises(RunFailed, match="step 5"):
+        RowCounts(*counts).check(5)
+    RowCounts(3, 3, 3).check(5)
