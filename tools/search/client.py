@@ -95,6 +95,7 @@ class SearchClient:
         self._url = settings.url.rstrip("/").removesuffix("/retrieve") + "/retrieve"
         self._http: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._free = asyncio.Semaphore(settings.connections)
         self._jitter = random.Random()  # own generator: must not move the run's seeded ones
 
     async def __call__(self, query: str) -> ToolReply:
@@ -123,8 +124,12 @@ class SearchClient:
         return ToolReply(text=text, status=status)
 
     def _failed(self, failure: SearchFailure) -> ToolReply:
-        logger.warning("search failed (%s): %s", failure.cause, failure)
-        return self._reply("failed", FAILED_TEXT, f"failed/{failure.cause}")
+        name = f"failed/{failure.cause}"
+        reply = self._reply("failed", FAILED_TEXT, name)
+        count = self.counts[name]
+        if count & (count - 1) == 0:  # 1, 2, 4, 8 …: a server that is down must not flood the log
+            logger.warning("search failed (%s, %d so far): %s", failure.cause, count, failure)
+        return reply
 
     async def _search(self, query: str) -> list[tuple[str, str]]:
         """Tries until it works, retries are used up, or the wait would outlast the deadline."""
@@ -146,7 +151,9 @@ class SearchClient:
         query = query.encode("utf-8", "replace").decode()  # a lone surrogate cannot be sent as JSON
         body = {"queries": [query], "topk": self.settings.topk, "return_scores": True}
         try:
-            response = await self._connection().post(self._url, json=body)
+            http = self._connection()
+            async with self._free:
+                response = await http.post(self._url, json=body)
         except httpx.TransportError as error:
             raise SearchFailure(
                 "connection", f"{self._url}: {error or type(error).__name__}", retry=True
@@ -172,6 +179,8 @@ class SearchClient:
             token = self.settings.token
             size = self.settings.connections
             self._loop = loop
+            # Queries wait here for a connection: httpx's own queue slows down with the square of its length.
+            self._free = asyncio.Semaphore(size)
             self._http = httpx.AsyncClient(
                 timeout=None,  # the deadline around the whole call bounds every step of it
                 limits=httpx.Limits(max_connections=size, max_keepalive_connections=size),

@@ -161,3 +161,28 @@ def test_settings_travel_to_workers_and_hide_the_token():
     assert SearchClient.from_settings(settings)._url == "http://server:1/retrieve"
     with pytest.raises(ValueError, match=r"search\.url"):
         SearchSettings("server:1")
+
+
+async def test_queries_beyond_the_connections_wait_their_turn(make):
+    flying, most = 0, 0
+
+    async def answer():
+        nonlocal flying, most
+        flying += 1
+        most = max(most, flying)
+        await asyncio.sleep(0.001)
+        flying -= 1
+        return say()
+
+    client, _ = make(lambda n: answer())
+    replies = await asyncio.gather(*[client("dune") for _ in range(500)])
+    assert {reply.status for reply in replies} == {"ok"}
+    assert most == client.settings.connections
+
+
+async def test_a_server_that_is_down_does_not_flood_the_log(make, caplog):
+    client, _ = make(lambda n: say(404, {}))
+    for _ in range(100):
+        await client("dune")
+    assert client.counts == {"failed/status_404": 100}
+    assert len(caplog.records) == 7
