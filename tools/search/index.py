@@ -18,6 +18,8 @@ from tools.search.corpus import Document
 # One token per CJK character (such text has no spaces), otherwise runs of letters and digits.
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
+_ACCENTS = re.compile("[\u0300-\u036f]+")
+_POSSESSIVE = re.compile(r"'s\b")
 _QUALIFIER = re.compile(r"\s*\([^()]*\)\s*$")
 
 TITLE_WEIGHT = 2  # how often a title's words count in its document
@@ -48,9 +50,10 @@ class Analyzer:
 
 def words(text: str) -> list[str]:
     """The words of a text, in order, without accents, possessive 's and case."""
-    plain = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
-    plain = unicodedata.normalize("NFC", plain).casefold().replace("\u2019", "'")
-    return _WORD.findall(re.sub(r"'s\b", "", plain))
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
+        text = text.replace("\u2019", "'")
+    return _WORD.findall(_POSSESSIVE.sub("", text.casefold()))
 
 
 class BM25Index:
