@@ -117,7 +117,9 @@ def verl_rows(
     """
     rows = trajectory.rows()
     if not rows or weights is None:
-        raise ValueError(f"session {record.session}: {len(rows)} rows, weights {weights}: nothing to train on")
+        raise ValueError(
+            f"session {record.session}: {len(rows)} rows, weights {weights}: nothing to train on"
+        )
     metrics = {"generate_sequences": record.seconds["generate"], "tool_calls": 0.0, "compute_score": 0.0}
     return [
         AgentLoopOutput(

@@ -25,7 +25,9 @@ def shared_agent(config: DictConfig, tokenizer: Any) -> tuple[Agent, ChatTokens]
 
 def chat_tokens(config: DictConfig, tokenizer: Any) -> ChatTokens:
     """The tokenizer as the run sees it, with verl's `data.apply_chat_template_kwargs`."""
-    return ChatTokens(tokenizer, chat_template_kwargs=plain(config.data.get("apply_chat_template_kwargs") or {}))
+    return ChatTokens(
+        tokenizer, chat_template_kwargs=plain(config.data.get("apply_chat_template_kwargs") or {})
+    )
 
 
 def search_tool(search: DictConfig) -> Tool | None:

@@ -45,7 +45,9 @@ def match_rows(
             elif isinstance(record, Failure):
                 failures.append(record)
             else:
-                failures.append(Failure(session, "no_record", f"session {session} left neither rows nor a cause"))
+                failures.append(
+                    Failure(session, "no_record", f"session {session} left neither rows nor a cause")
+                )
     for record in finished:
         _check_rows(record, keys_of.pop(record.session, []))
     if keys_of:

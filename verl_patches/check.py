@@ -14,11 +14,27 @@ PADDING_TOKENS = 128
 OUR_KEYS = {
     "seed": (),
     "task": ("reward",),
-    "agent": ("name", "max_turns", "max_response_tokens", "max_observation_tokens", "max_context_tokens", "context"),
-    "memory": (
-        "weight likelihood threshold_p aliases reference baseline gate keep_leading_newline scorer row_credit "
-        "max_failed_share"
-    ).split(),
+    "agent": (
+        "name",
+        "max_turns",
+        "max_response_tokens",
+        "max_observation_tokens",
+        "max_context_tokens",
+        "context",
+    ),
+    "memory": [
+        "weight",
+        "likelihood",
+        "threshold_p",
+        "aliases",
+        "reference",
+        "baseline",
+        "gate",
+        "keep_leading_newline",
+        "scorer",
+        "row_credit",
+        "max_failed_share",
+    ],
     "search": ("url", "topk", "deadline_s", "retries"),
     "run": ("path", "sample_trajectories", "weight_sync_deadline_s"),
 }
@@ -62,7 +78,9 @@ def _memory(config: DictConfig) -> list[str]:
     except ValueError as error:
         problems.append(str(error))
     if not 0 <= float(config.memory.max_failed_share) < 1:
-        problems.append(f"memory.max_failed_share is {config.memory.max_failed_share}: write a share from 0 to below 1")
+        problems.append(
+            f"memory.max_failed_share is {config.memory.max_failed_share}: write a share from 0 to below 1"
+        )
     return problems
 
 
@@ -83,16 +101,22 @@ def _agent(config: DictConfig) -> list[str]:
 def _batch(config: DictConfig) -> list[str]:
     problems, actor, rollout = [], config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
     if config.algorithm.adv_estimator != "grpo":
-        problems.append(f"algorithm.adv_estimator is {config.algorithm.adv_estimator!r}: mempo's credit builds on grpo")
+        problems.append(
+            f"algorithm.adv_estimator is {config.algorithm.adv_estimator!r}: mempo's credit builds on grpo"
+        )
     if int(rollout.n) < 2:
-        problems.append("actor_rollout_ref.rollout.n is 1: GRPO compares rollouts of one question, take at least 2")
+        problems.append(
+            "actor_rollout_ref.rollout.n is 1: GRPO compares rollouts of one question, take at least 2"
+        )
     if not actor.use_dynamic_bsz or not rollout.log_prob_use_dynamic_bsz:
         problems.append(
             "actor_rollout_ref.actor.use_dynamic_bsz and rollout.log_prob_use_dynamic_bsz must be true: "
             "the number of rows changes from step to step"
         )
     if actor.shuffle:
-        problems.append("actor_rollout_ref.actor.shuffle is true: it would tear trajectories out of their mini-batch")
+        problems.append(
+            "actor_rollout_ref.actor.shuffle is true: it would tear trajectories out of their mini-batch"
+        )
     if actor.loss_agg_mode != "token-mean":
         problems.append(
             f"actor_rollout_ref.actor.loss_agg_mode is {actor.loss_agg_mode!r}: its mean would count padding rows; "
@@ -104,20 +128,30 @@ def _batch(config: DictConfig) -> list[str]:
             f"actor_rollout_ref.actor.ppo_mini_batch_size ({actor.ppo_mini_batch_size})"
         )
     if _select(config, "algorithm.filter_groups.enable"):
-        problems.append("algorithm.filter_groups.enable is true: groups would be dropped uncounted; write false")
+        problems.append(
+            "algorithm.filter_groups.enable is true: groups would be dropped uncounted; write false"
+        )
     if _select(config, "trainer.v1.sampler.sync_refill_failed_groups"):
-        problems.append("trainer.v1.sampler.sync_refill_failed_groups is true: failed sessions are never refilled here")
+        problems.append(
+            "trainer.v1.sampler.sync_refill_failed_groups is true: failed sessions are never refilled here"
+        )
     return problems
 
 
 def _budgets(config: DictConfig) -> list[str]:
-    model, actor, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    model, actor, rollout = (
+        config.actor_rollout_ref.model,
+        config.actor_rollout_ref.actor,
+        config.actor_rollout_ref.rollout,
+    )
     budgets = {
         "actor.ppo_max_token_len_per_gpu": actor.ppo_max_token_len_per_gpu,
         "rollout.log_prob_max_token_len_per_gpu": rollout.log_prob_max_token_len_per_gpu,
     }
     if actor.use_kl_loss or config.algorithm.use_kl_in_reward:
-        budgets["ref.log_prob_max_token_len_per_gpu"] = config.actor_rollout_ref.ref.log_prob_max_token_len_per_gpu
+        budgets["ref.log_prob_max_token_len_per_gpu"] = (
+            config.actor_rollout_ref.ref.log_prob_max_token_len_per_gpu
+        )
         if not config.actor_rollout_ref.ref.log_prob_use_dynamic_bsz:
             return ["actor_rollout_ref.ref.log_prob_use_dynamic_bsz must be true, as for the actor"]
     needed = max(longest_row(config), PADDING_TOKENS)
@@ -138,7 +172,11 @@ def _storage(config: DictConfig) -> list[str]:
     # Rows, one record per session, one marker per question, and as many padding rows again at worst.
     needed = int(prompts * ahead * (1 + rollouts * (1 + 2 * rows_per_session(config))))
     size = _select(config, "transfer_queue.backend.SimpleStorage.total_storage_size")
-    if config.transfer_queue.backend.storage_backend == "SimpleStorage" and size is not None and int(size) < needed:
+    if (
+        config.transfer_queue.backend.storage_backend == "SimpleStorage"
+        and size is not None
+        and int(size) < needed
+    ):
         return [
             f"transfer_queue.backend.SimpleStorage.total_storage_size is {size}: "
             f"{prompts} questions x {rollouts} rollouts x {rows_per_session(config)} rows need {needed}"
@@ -154,7 +192,9 @@ def _trainer(config: DictConfig) -> list[str]:
     if not config.trainer.use_v1:
         problems.append("trainer.use_v1 is false: mempo extends verl's V1 trainer")
     if int(config.trainer.critic_warmup):
-        problems.append("trainer.critic_warmup is not 0: there is no critic, and those steps would train nothing")
+        problems.append(
+            "trainer.critic_warmup is not 0: there is no critic, and those steps would train nothing"
+        )
     if _select(config, "distillation.enabled"):
         problems.append("distillation.enabled is true: mempo does not distil")
     if mode == "separate_async":
@@ -171,11 +211,17 @@ def _separate(config: DictConfig) -> list[str]:
             f"trainer.v1.separate_async.parameter_sync_step ({updates}) x ppo_mini_batch_size ({actor.ppo_mini_batch_size})"
         )
     if rollout.checkpoint_engine.backend == "naive":
-        problems.append("separate_async: rollout.checkpoint_engine.backend is naive; write nccl or another GPU engine")
+        problems.append(
+            "separate_async: rollout.checkpoint_engine.backend is naive; write nccl or another GPU engine"
+        )
     if not int(rollout.nnodes) or not int(rollout.n_gpus_per_node):
-        problems.append("separate_async: rollout.nnodes and rollout.n_gpus_per_node name the rollout's own devices")
+        problems.append(
+            "separate_async: rollout.nnodes and rollout.n_gpus_per_node name the rollout's own devices"
+        )
     if not config.actor_rollout_ref.hybrid_engine:
-        problems.append("separate_async: actor_rollout_ref.hybrid_engine must stay true: memories are scored on it")
+        problems.append(
+            "separate_async: actor_rollout_ref.hybrid_engine must stay true: memories are scored on it"
+        )
     return problems
 
 

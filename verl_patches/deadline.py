@@ -12,7 +12,9 @@ from verl_patches.failures import RunFailed
 Result = TypeVar("Result")
 
 
-def with_deadline(call: Callable[..., Result], seconds: float, what: str, advice: str) -> Callable[..., Result]:
+def with_deadline(
+    call: Callable[..., Result], seconds: float, what: str, advice: str
+) -> Callable[..., Result]:
     """The same call, which raises if it takes longer than `seconds` or fails.
 
     The call runs in a thread of its own, which is left behind when the deadline passes: the run ends then.
@@ -29,7 +31,7 @@ def with_deadline(call: Callable[..., Result], seconds: float, what: str, advice
         def target() -> None:
             try:
                 results.append(call(*args, **kwargs))
-            except BaseException as error:  # noqa: B036 - handed to the caller below
+            except BaseException as error:
                 errors.append(error)
 
         thread = threading.Thread(target=target, name=what, daemon=True)

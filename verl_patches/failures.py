@@ -32,7 +32,9 @@ def cause_of(error: BaseException) -> str:
 def failure_metrics(failures: Iterable[Failure], prefix: str = "failures") -> dict[str, int]:
     """`failures/<cause>` counts and `failures/total` (present also when nothing failed)."""
     counts = Counter(failure.cause for failure in failures)
-    return {f"{prefix}/total": sum(counts.values())} | {f"{prefix}/{cause}": counts[cause] for cause in sorted(counts)}
+    return {f"{prefix}/total": sum(counts.values())} | {
+        f"{prefix}/{cause}": counts[cause] for cause in sorted(counts)
+    }
 
 
 def check_failures(failures: list[Failure], sessions: int, max_failed_share: float, step: int) -> None:
@@ -56,4 +58,7 @@ def describe(failures: list[Failure]) -> str:
     """Causes with counts and the first message of each, on one line."""
     counts = Counter(failure.cause for failure in failures)
     examples = {failure.cause: failure.message for failure in reversed(failures)}
-    return "; ".join(f"{count} x {cause} ({examples[cause]})" for cause, count in counts.most_common()) or "no failures"
+    return (
+        "; ".join(f"{count} x {cause} ({examples[cause]})" for cause, count in counts.most_common())
+        or "no failures"
+    )

@@ -40,7 +40,9 @@ class VerlLanguageModel:
     ) -> None:
         self._client, self._sampling, self._stop = client, dict(sampling), list(stop_token_ids)
         self._seed_parts = (seed, step, question, session)
-        self._request_id = uuid.uuid4().hex  # one per session: the balancer keeps it on one server, for its prefix cache
+        self._request_id = (
+            uuid.uuid4().hex
+        )  # one per session: the balancer keeps it on one server, for its prefix cache
         self.weights: tuple[int, int] | None = None
         self.seconds = 0.0
 
@@ -65,9 +67,13 @@ class VerlLanguageModel:
         self.seconds += time.perf_counter() - started
         ids, logprobs = list(output.token_ids), list(output.log_probs or [])
         if not ids or output.stop_reason == "aborted":
-            raise RolloutError("aborted", f"turn {turn + 1}: the server dropped the request ({output.stop_reason})")
+            raise RolloutError(
+                "aborted", f"turn {turn + 1}: the server dropped the request ({output.stop_reason})"
+            )
         if len(logprobs) != len(ids):
-            raise RolloutError("no_logprobs", f"turn {turn + 1}: {len(logprobs)} log-probs for {len(ids)} tokens")
+            raise RolloutError(
+                "no_logprobs", f"turn {turn + 1}: {len(logprobs)} log-probs for {len(ids)} tokens"
+            )
         self._note_weights(output.extra_fields)
         return Generation(ids, [float(value) for value in logprobs])
 

@@ -39,7 +39,9 @@ def credit_memories(
 ) -> MemoryCredit:
     """Scores every memory of every trajectory in one call of the scorer."""
     plans = [
-        plan_probes(record.trajectory, record.reference, tokens, record.probe_format, settings, name=record.session)
+        plan_probes(
+            record.trajectory, record.reference, tokens, record.probe_format, settings, name=record.session
+        )
         for record in records
     ]
     logprobs = scorer.answer_logprobs([plan.probes for plan in plans])
@@ -50,7 +52,9 @@ def credit_memories(
         groups[record.group].append(record)
     for members in groups.values():
         earned = memory_advantages(
-            [result.scores[member.session] for member in members], [member.success for member in members], credit
+            [result.scores[member.session] for member in members],
+            [member.success for member in members],
+            credit,
         )
         result.advantages |= {
             member.session: kept for member, kept in zip(members, earned.per_rollout, strict=True)

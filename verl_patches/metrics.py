@@ -123,7 +123,11 @@ def memory_metrics(records: Sequence[SessionRecord], credits: Sequence[MemoryCre
         }
     later = sum(score.turn > 0 for score in scores)
     credited = sum(
-        bool(value) for credit in credits for kept in credit.advantages.values() for turn, value in kept.items() if turn
+        bool(value)
+        for credit in credits
+        for kept in credit.advantages.values()
+        for turn, value in kept.items()
+        if turn
     )
     result |= {"memory/later_turns": later, "memory/nonzero_share": credited / later if later else 0.0}
     spans = [turn.memory_span for record in records for turn in record.trajectory.turns if turn.memory_span]

@@ -31,7 +31,9 @@ class MiniBatchPlan:
         return self.layout.count(PADDING)
 
 
-def plan_mini_batches(trajectories: Sequence[Sequence[int]], trajectories_per_step: int, ranks: int) -> MiniBatchPlan:
+def plan_mini_batches(
+    trajectories: Sequence[Sequence[int]], trajectories_per_step: int, ranks: int
+) -> MiniBatchPlan:
     """Spreads trajectories over mini-batches of near-equal size (no more than `trajectories_per_step` each).
 
     Args:
@@ -64,7 +66,10 @@ def _spread(rows: Sequence[tuple[int, int]], ranks: int, capacity: int) -> list[
     """Longest row first, each to the rank with the fewest tokens that still has room; the rest is padding."""
     load, shares = [0] * ranks, [[] for _ in range(ranks)]  # type: list[int], list[list[int]]
     for row, tokens in sorted(rows, key=lambda item: (-item[1], item[0])):
-        rank = min((rank for rank in range(ranks) if len(shares[rank]) < capacity), key=lambda rank: (load[rank], rank))
+        rank = min(
+            (rank for rank in range(ranks) if len(shares[rank]) < capacity),
+            key=lambda rank: (load[rank], rank),
+        )
         shares[rank].append(row)
         load[rank] += tokens
     return [share + [PADDING] * (capacity - len(share)) for share in shares]

@@ -58,10 +58,12 @@ def name_gloo_once(module: ModuleType) -> None:
     """
     original = module.initialize_global_process_group_ray
 
-    def initialize_global_process_group_ray(timeout_second: int | None = None, backend: str | None = None) -> Any:
+    def initialize_global_process_group_ray(
+        timeout_second: int | None = None, backend: str | None = None
+    ) -> Any:
         return original(timeout_second=timeout_second, backend=backend or "cpu:gloo")
 
-    module.initialize_global_process_group_ray = initialize_global_process_group_ray
+    vars(module)["initialize_global_process_group_ray"] = initialize_global_process_group_ray
 
 
 def offload_without_pinning(module: ModuleType) -> None:
@@ -75,7 +77,7 @@ def offload_without_pinning(module: ModuleType) -> None:
     def without_pinning(pin_memory: bool = True) -> Any:
         return original(pin_memory=False)
 
-    module.CPUOffloadPolicy = without_pinning
+    vars(module)["CPUOffloadPolicy"] = without_pinning
 
 
 def keep_linear_weights(module: ModuleType) -> None:
@@ -88,4 +90,4 @@ def keep_linear_weights(module: ModuleType) -> None:
     def dispatch_cpu_unquantized_gemm(layer: torch.nn.Module, remove_weight: bool) -> None:
         layer.cpu_linear = torch.nn.functional.linear  # type: ignore[assignment]
 
-    module.dispatch_cpu_unquantized_gemm = dispatch_cpu_unquantized_gemm
+    vars(module)["dispatch_cpu_unquantized_gemm"] = dispatch_cpu_unquantized_gemm

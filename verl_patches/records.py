@@ -57,7 +57,15 @@ class SessionRecord:
         """A record with the outcome flattened."""
         scores = outcome_scores(outcome)
         return cls(
-            session, trajectory, reference, probe_format, outcome.reward, outcome.success, scores, rows, seconds
+            session,
+            trajectory,
+            reference,
+            probe_format,
+            outcome.reward,
+            outcome.success,
+            scores,
+            rows,
+            seconds,
         )
 
     @property
@@ -106,7 +114,9 @@ def failure_json(failure: Failure) -> str:
 async def put_record(session: str, text: str, partition: str) -> None:
     """Publishes a session's record; the session's own status must be written after it."""
     fields = list_of_dict_to_tensordict([{_FIELD: text}])
-    await tq.async_kv_batch_put(keys=[session], partition_id=partition, fields=fields, tags=[{"session": session}])
+    await tq.async_kv_batch_put(
+        keys=[session], partition_id=partition, fields=fields, tags=[{"session": session}]
+    )
 
 
 def take_records(partition: str, uids: Iterable[str] | None = None) -> dict[str, SessionRecord | Failure]:
@@ -122,4 +132,6 @@ def take_records(partition: str, uids: Iterable[str] | None = None) -> dict[str,
         return {}
     texts = list(tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=[_FIELD])[_FIELD])
     tq.kv_clear(keys=keys, partition_id=partition)
-    return {key: parse_record(str(getattr(text, "data", text))) for key, text in zip(keys, texts, strict=True)}
+    return {
+        key: parse_record(str(getattr(text, "data", text))) for key, text in zip(keys, texts, strict=True)
+    }

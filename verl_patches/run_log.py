@@ -102,4 +102,6 @@ def number(value: Any) -> float | int | None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, bool | int | float | np.number) or (hasattr(value, "item") and getattr(value, "size", 2) == 1)
+    return isinstance(value, bool | int | float | np.number) or (
+        hasattr(value, "item") and getattr(value, "size", 2) == 1
+    )

@@ -48,13 +48,8 @@ _SYNC_ADVICE = (
 )
 
 
-class MempoTrainer:
+class MempoTrainer(trainer_base.PPOTrainer):
     """Mixin in front of one of verl's V1 trainers."""
-
-    config: Any
-    global_steps: int
-    timing_raw: dict[str, float]
-    actor_rollout_wg: Any
 
     def __init__(self, config: DictConfig) -> None:
         sync = config.trainer.v1.trainer_mode == "sync"
@@ -63,7 +58,7 @@ class MempoTrainer:
                 "path": "pkg://verl_patches.replay",
                 "name": "MempoReplayBuffer" if sync else "MempoReplayBufferAsync",
             }
-        super().__init__(config)  # type: ignore[call-arg]
+        super().__init__(config)
         self.options = MemoryOptions.from_config(config)
         self.report = StepReport()
         self.step_batch = StepBatch()
@@ -71,16 +66,16 @@ class MempoTrainer:
     # ------------------------------------------------------------------ set-up
 
     def _init_tokenizer(self) -> None:
-        super()._init_tokenizer()  # type: ignore[misc]
-        self.tokens = chat_tokens(self.config, self.tokenizer)  # type: ignore[attr-defined]
+        super()._init_tokenizer()
+        self.tokens = chat_tokens(self.config, self.tokenizer)
         model = omega_conf_to_dataclass(self.config.actor_rollout_ref.model)
         self._positions = int(getattr(model.hf_config, "max_position_embeddings", 1 << 30))
 
     def _init_dataloader(self) -> None:
-        super()._init_dataloader()  # type: ignore[misc]
+        super()._init_dataloader()
         data = self.config.data
         self.train_dataloader = SeededLoader(
-            self.train_dataset,  # type: ignore[attr-defined]
+            self.train_dataset,
             int(data.get("gen_batch_size") or data.train_batch_size),
             collate_fn,
             seed=int(self.config.seed),
@@ -88,13 +83,13 @@ class MempoTrainer:
         )
 
     def _init_resource_pool_mgr(self) -> None:
-        super()._init_resource_pool_mgr()  # type: ignore[misc]
-        seconds, workers = float(self.config.run.weight_sync_deadline_s), self.role_worker_mapping  # type: ignore[attr-defined]
+        super()._init_resource_pool_mgr()
+        seconds, workers = float(self.config.run.weight_sync_deadline_s), self.role_worker_mapping
         for role in {Role.Actor, Role.ActorRollout, Role.ActorRolloutRef} & set(workers):
             workers[role] = extended(workers[role], seconds)
 
     def _setup(self) -> None:
-        super()._setup()  # type: ignore[misc]
+        super()._setup()
         budget = int(self.config.actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu)
         self.scorer = build_scorer(self.config.memory.scorer, self.actor_rollout_wg, budget)
         self.memory_settings = self.options.scoring(max_positions=min(self._positions, budget))
@@ -103,27 +98,31 @@ class MempoTrainer:
         for name in ("checkpoint_manager", "standalone_checkpoint_manager"):
             manager = getattr(self, name, None)
             if manager is not None:
-                manager.update_weights = with_deadline(manager.update_weights, seconds, "weight sync", _SYNC_ADVICE)
+                manager.update_weights = with_deadline(
+                    manager.update_weights, seconds, "weight sync", _SYNC_ADVICE
+                )
 
     def on_init_end(self) -> None:
-        super().on_init_end()  # type: ignore[misc]
+        super().on_init_end()
         self.run_log = RunLog(self.config.run.path, resumed_step=self.global_steps)
 
     # ------------------------------------------------------------------ one step
 
     def on_step_begin(self) -> None:
-        super().on_step_begin()  # type: ignore[misc]
+        super().on_step_begin()
         self.report = StepReport()
 
     def _balance_batch(self, batch: KVBatchMeta, metrics: dict[str, Any], **kwargs: Any) -> KVBatchMeta:
         """Reads the sessions' records, counts rows and failures, and lays the rows out in whole mini-batches."""
-        uids = self.replay_buffer.selected_uids  # type: ignore[attr-defined]
+        uids = self.replay_buffer.selected_uids
         records = take_records(TRAIN_PARTITION, uids)
         step_batch, failures = match_rows(uids, int(self.config.actor_rollout_ref.rollout.n), records, batch)
         self.step_batch = step_batch
         self.report.failures += failures
         self.report.sessions += step_batch.sessions
-        check_failures(failures, step_batch.sessions, float(self.config.memory.max_failed_share), self.global_steps)
+        check_failures(
+            failures, step_batch.sessions, float(self.config.memory.max_failed_share), self.global_steps
+        )
         self.report.records += step_batch.records
         self.report.rows.produced += sum(record.rows for record in step_batch.records)
         self.report.rows.transferred += len(batch)
@@ -138,7 +137,7 @@ class MempoTrainer:
         self._mini_batches = plan.mini_batches
 
         # With a multiple above the batch's length verl pads to exactly that many rows.
-        batch = upsample_batch_to_divisible_size(batch, len(plan.layout), self.tokenizer.eos_token_id)  # type: ignore[attr-defined]
+        batch = upsample_batch_to_divisible_size(batch, len(plan.layout), self.tokenizer.eos_token_id)
         position = {key: index for index, key in enumerate(batch.keys)}
         real = [position[key] for keys in step_batch.row_keys for key in keys]
         padding = iter(sorted(set(position.values()) - set(real)))
@@ -147,7 +146,7 @@ class MempoTrainer:
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """verl's outcome advantage, then ours on top."""
-        batch = super()._compute_advantage(batch, metrics)  # type: ignore[misc]
+        batch = super()._compute_advantage(batch, metrics)
         with marked_timer("memory_scoring", self.timing_raw, color="brown"):
             credit = credit_memories(
                 self.step_batch.records, self.scorer, self.tokens, self.memory_settings, self.options.credit
@@ -155,10 +154,14 @@ class MempoTrainer:
         self.report.credits.append(credit)
         keys = [key for session_keys in self.step_batch.row_keys for key in session_keys]
         data = tq.kv_batch_get(
-            keys=keys, partition_id=batch.partition_id, select_fields=["advantages", "response_mask", "extra_fields"]
+            keys=keys,
+            partition_id=batch.partition_id,
+            select_fields=["advantages", "response_mask", "extra_fields"],
         )
         rows = [
-            RowAdvantage(key.rsplit("_", 1)[0], outcome, mask, [tuple(span) for span in extra["mempo"]["spans"]])
+            RowAdvantage(
+                key.rsplit("_", 1)[0], outcome, mask, [tuple(span) for span in extra["mempo"]["spans"]]
+            )
             for key, outcome, mask, extra in zip(
                 keys,
                 data["advantages"].unbind(),
@@ -179,7 +182,8 @@ class MempoTrainer:
             keys=keys,
             partition_id=batch.partition_id,
             fields=TensorDict(
-                {"advantages": torch.nested.as_nested_tensor(finals, layout=torch.jagged)}, batch_size=len(keys)
+                {"advantages": torch.nested.as_nested_tensor(finals, layout=torch.jagged)},
+                batch_size=len(keys),
             ),
         )
         return batch
@@ -215,9 +219,14 @@ class MempoTrainer:
         return batch
 
     def _compute_metrics(
-        self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: dict[str, float], global_steps: int, epoch: int
+        self,
+        batch: KVBatchMeta,
+        metrics: dict[str, Any],
+        timing_raw: dict[str, float],
+        global_steps: int,
+        epoch: int,
     ) -> None:
-        super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)  # type: ignore[misc]
+        super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
         self.report.rows.check(global_steps)
         metrics.update(self.report.metrics())
         metrics["training/time"] = time.time()
@@ -230,7 +239,7 @@ class MempoTrainer:
     def _validate(self) -> dict[str, float]:
         """verl's validation; sessions that failed are counted under `val-failures/`."""
         try:
-            metrics = super()._validate()  # type: ignore[misc]
+            metrics = super()._validate()
         except Exception as error:
             failed = self._validation_failures()
             if not failed:

@@ -82,7 +82,7 @@ class EngineCalls:
 @contextmanager
 def receive_deadline(seconds: float) -> Iterator[None]:
     """New ZeroMQ sockets of this process give up a receive after `seconds` (verl sends weights over one, blocking)."""
-    context = zmq.Context.instance()
+    context: zmq.Context[Any] = zmq.Context.instance()
     before = context.sockopts.get(zmq.RCVTIMEO)
     context.setsockopt(zmq.RCVTIMEO, int(seconds * 1000))
     try:

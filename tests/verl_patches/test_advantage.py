@@ -23,7 +23,9 @@ def verl_advantages(rewards, rows):
         batch=TensorDict({"response_mask": mask, "token_level_rewards": scores}, batch_size=len(keys)),
         non_tensor_batch={"uid": np.array(["u"] * len(keys), dtype=object)},
     )
-    advantages = verl_utils.compute_advantage_for_multi_trajectories(data, keys, adv_estimator="grpo").batch["advantages"]
+    advantages = verl_utils.compute_advantage_for_multi_trajectories(data, keys, adv_estimator="grpo").batch[
+        "advantages"
+    ]
     return [
         RowAdvantage(key.rsplit("_", 1)[0], advantages[i], mask[i], [(0, 0, 2)]) for i, key in enumerate(keys)
     ]

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 import torch
-
-import verl_patches.agents as agents
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+
+import verl_patches.agents as agents
 from verl_patches import agent_loop
 from verl_patches.failures import Failure
 from verl_patches.records import SessionRecord, parse_record
@@ -40,7 +40,10 @@ def published(monkeypatch):
 def run(compose, tokenizer):
     def start(client, *overrides, **fields):
         loop = agent_loop.MempoAgentLoop(
-            trainer_config=DictConfigWrap(compose(*overrides)), server_manager=client, tokenizer=tokenizer, tools=None
+            trainer_config=DictConfigWrap(compose(*overrides)),
+            server_manager=client,
+            tokenizer=tokenizer,
+            tools=None,
         )
         return loop.run({"temperature": 1.0}, **{**ROW, **fields})
 
@@ -143,6 +146,8 @@ async def test_a_record_survives_its_journey(roll):
 
     trajectory, reference = await roll(), Reference([["rome", "Roma"]], ["Rome"])
     outcome = outcome_reward(trajectory, reference)
-    record = SessionRecord.of("u_0", trajectory, reference, ANSWER_TAG, outcome, 2, {"generate": 0.1, "session": 0.2})
+    record = SessionRecord.of(
+        "u_0", trajectory, reference, ANSWER_TAG, outcome, 2, {"generate": 0.1, "session": 0.2}
+    )
     assert parse_record(record.to_json()) == record
     assert json.loads(record.to_json())["status"] == "finished"

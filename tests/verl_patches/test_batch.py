@@ -28,7 +28,9 @@ def batch(*keys):
 
 
 async def test_order_is_by_question_and_session_not_by_arrival(record):
-    records = {name: await record(name, question) for name, question in (("b_1", "q1"), ("b_0", "q1"), ("a_0", "q2"))}
+    records = {
+        name: await record(name, question) for name, question in (("b_1", "q1"), ("b_0", "q1"), ("a_0", "q2"))
+    }
     records["a_1"] = await record("a_1", "q2", rows=1)
     arrived = batch("a_0_1", "b_1_0", "a_1_0", "b_0_1", "b_0_0", "a_0_0", "b_1_1")
     matched, failures = match_rows(["a", "b"], 2, records, arrived)
@@ -39,7 +41,9 @@ async def test_order_is_by_question_and_session_not_by_arrival(record):
 
 async def test_failed_and_silent_sessions_are_failures(record):
     failed = Failure("a_1", "timeout", "slow")
-    matched, failures = match_rows(["a"], 3, {"a_0": await record("a_0"), "a_1": failed}, batch("a_0_0", "a_0_1"))
+    matched, failures = match_rows(
+        ["a"], 3, {"a_0": await record("a_0"), "a_1": failed}, batch("a_0_0", "a_0_1")
+    )
     assert [r.session for r in matched.records] == ["a_0"]
     assert failures[0] is failed
     assert (failures[1].session, failures[1].cause) == ("a_2", "no_record")

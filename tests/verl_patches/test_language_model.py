@@ -48,7 +48,9 @@ async def test_the_versions_of_the_weights_are_kept(fake_client):
     assert language_model.weights == (3, 5)
 
 
-@pytest.mark.parametrize(("ids", "logprobs", "cause"), [([], None, "aborted"), ([5, 2], [-1.0], "no_logprobs")])
+@pytest.mark.parametrize(
+    ("ids", "logprobs", "cause"), [([], None, "aborted"), ([5, 2], [-1.0], "no_logprobs")]
+)
 async def test_half_an_answer_is_a_failed_session(fake_client, ids, logprobs, cause):
     with pytest.raises(RolloutError) as caught:
         await model(fake_client(ids, logprobs)).generate([1], max_tokens=2, turn=0)

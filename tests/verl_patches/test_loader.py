@@ -51,7 +51,10 @@ def test_without_shuffling_the_order_is_the_files():
     assert list(islice(loader(shuffle=False), 3)) == [(0, 1), (2, 3), (4, 5)]
 
 
-@pytest.mark.parametrize(("change", "named"), [({"seed": 2}, "seed"), ({"batch": 3}, "batch_size"), ({"questions": 8}, "questions")])
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [({"seed": 2}, "seed"), ({"batch": 3}, "batch_size"), ({"questions": 8}, "questions")],
+)
 def test_a_state_of_other_data_is_refused(change, named):
     with pytest.raises(ValueError, match=named):
         loader(**change).load_state_dict(loader().state_dict())

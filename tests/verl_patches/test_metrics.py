@@ -74,7 +74,9 @@ def test_a_step_without_memories_or_trajectories_has_no_nan():
 
 
 async def test_the_length_of_a_windowed_trajectory_is_that_of_its_history(roll):
-    record = SessionRecord("a_0", await roll("history"), Reference([["x"]]), ANSWER_TAG, 0.0, False, {}, 1, {})
+    record = SessionRecord(
+        "a_0", await roll("history"), Reference([["x"]]), ANSWER_TAG, 0.0, False, {}, 1, {}
+    )
     row = record.trajectory.rows()[0]
     assert trajectory_tokens(record) == len(row.prompt_ids) + len(row.response_ids)
 

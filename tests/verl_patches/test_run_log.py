@@ -18,7 +18,9 @@ def lines(folder):
 
 
 def test_numbers_become_plain_json(tmp_path):
-    RunLog(tmp_path).metrics(1, {"a": np.float32(0.5), "b": 2, "nan": float("nan"), "text": "x", "array": np.ones(2)})
+    RunLog(tmp_path).metrics(
+        1, {"a": np.float32(0.5), "b": 2, "nan": float("nan"), "text": "x", "array": np.ones(2)}
+    )
     assert lines(tmp_path) == [{"step": 1, "a": 0.5, "b": 2, "nan": None}]
 
 
@@ -33,7 +35,9 @@ def test_a_resumed_run_takes_back_what_it_repeats(tmp_path):
 
 
 async def test_a_sample_can_be_read_by_people_and_by_programs(tmp_path, roll, tokens):
-    record = SessionRecord("a_0", await roll(), Reference([["rome"]]), ANSWER_TAG, 1.0, True, {"acc": 1.0}, 2, {})
+    record = SessionRecord(
+        "a_0", await roll(), Reference([["rome"]]), ANSWER_TAG, 1.0, True, {"acc": 1.0}, 2, {}
+    )
     RunLog(tmp_path).trajectories(4, [record], {"a_0": [TurnScore(1, "scored", 0.5, 0.25, 3)]}, tokens)
     line = json.loads((tmp_path / "trajectories" / "step_4.jsonl").read_text())
     assert "<search>\nrome\n</search>" in line["text"]

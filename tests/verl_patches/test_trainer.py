@@ -4,11 +4,11 @@ import pytest
 import ray
 import torch
 from transfer_queue import KVBatchMeta
-
 from verl.experimental.separation.engine_workers import DetachActorWorker
 from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1 import trainer_base
 from verl.workers.engine_workers import ActorRolloutRefWorker
+
 from verl_patches import trainer as ours
 from verl_patches.ray_classes import written_class
 from verl_patches.replay import MempoReplayBuffer, MempoReplayBufferAsync
@@ -43,7 +43,9 @@ def test_a_trainer_of_each_mode_can_be_built(compose, mode):
     assert trainer.replay_buffer.poll_interval < 1
 
 
-@pytest.mark.parametrize(("mode", "base"), [("sync", ActorRolloutRefWorker), ("separate_async", DetachActorWorker)])
+@pytest.mark.parametrize(
+    ("mode", "base"), [("sync", ActorRolloutRefWorker), ("separate_async", DetachActorWorker)]
+)
 def test_every_mode_counts_rows_in_the_worker_class_that_its_role_got(compose, mode, base):
     trainer = ours.TRAINERS[mode](wire(compose(*MODES[mode])))
     trainer._init_resource_pool_mgr()
@@ -75,7 +77,7 @@ def test_a_batch_without_rows_comes_back_empty_instead_of_verls_error(compose, m
     buffer = trainer.replay_buffer
     tags = {"u": {"is_prompt": True, "status": "finished", "global_steps": 1}}
     monkeypatch.setattr("transfer_queue.kv_list", lambda *args: {"train": tags})
-    batch, metrics = buffer.sample(global_steps=1, partition_id="train", batch_size=1)
+    batch, _ = buffer.sample(global_steps=1, partition_id="train", batch_size=1)
     assert isinstance(batch, KVBatchMeta)
     assert len(batch) == 0
     assert buffer.selected_uids == ["u"]

@@ -35,7 +35,9 @@ def start(job, out, scratch, rank, world, port):
         "MASTER_PORT": str(port),
     }
     command = [sys.executable, "-W", "ignore", "-m", "tests.verl_patches.update_rank", str(job), str(out)]
-    return subprocess.Popen(command, env=env, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen(
+        command, env=env, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
 
 
 def free_port():
@@ -54,7 +56,9 @@ def updates(tmp_path_factory):
     rows = [random_row(generator, 10 + 7 * i, 12 + 5 * (i % 3)) for i in range(sum(counts))]
     trajectories, position = [], 0
     for count in counts:
-        trajectories.append([len(row["prompts"]) + len(row["responses"]) for row in rows[position : position + count]])
+        trajectories.append(
+            [len(row["prompts"]) + len(row["responses"]) for row in rows[position : position + count]]
+        )
         position += count
     overrides = [
         f"root={root}",
@@ -67,7 +71,9 @@ def updates(tmp_path_factory):
     results = {}
     for world in (1, 2):
         job, out = root / f"job{world}.pt", root / f"out{world}.pt"
-        torch.save({"overrides": overrides, "rows": rows, "plan": plan_mini_batches(trajectories, 3, world)}, job)
+        torch.save(
+            {"overrides": overrides, "rows": rows, "plan": plan_mini_batches(trajectories, 3, world)}, job
+        )
         port = free_port()
         ranks = [start(job, out, root, rank, world, port) for rank in range(world)]
         logs = [rank.communicate(timeout=240)[0] for rank in ranks]
@@ -83,9 +89,15 @@ def flatten(value):
 @pytest.mark.timeout(600)
 def test_loss_and_weights_are_those_of_one_rank(updates):
     one, two = updates[1], updates[2]
-    assert len(flatten(one["metrics"]["loss"])) == len(flatten(two["metrics"]["loss"])) == 2, "two mini-batches"
-    assert flatten(two["metrics"]["loss"]) == pytest.approx(flatten(one["metrics"]["loss"]), rel=1e-4, abs=1e-6)
-    assert flatten(two["metrics"]["grad_norm"]) == pytest.approx(flatten(one["metrics"]["grad_norm"]), rel=1e-4)
+    assert len(flatten(one["metrics"]["loss"])) == len(flatten(two["metrics"]["loss"])) == 2, (
+        "two mini-batches"
+    )
+    assert flatten(two["metrics"]["loss"]) == pytest.approx(
+        flatten(one["metrics"]["loss"]), rel=1e-4, abs=1e-6
+    )
+    assert flatten(two["metrics"]["grad_norm"]) == pytest.approx(
+        flatten(one["metrics"]["grad_norm"]), rel=1e-4
+    )
     for name, weight in one["weights"].items():
         torch.testing.assert_close(two["weights"][name], weight, rtol=1e-4, atol=1e-6)
 

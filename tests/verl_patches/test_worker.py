@@ -45,7 +45,9 @@ async def test_the_engines_error_is_the_cause(monkeypatch):
         raise AttributeError("'Parameter' object has no attribute 'weight_loader'")
 
     monkeypatch.setattr(ray, "get", fail)
-    with pytest.raises(RuntimeError, match="did not take the new weights: AttributeError: 'Parameter' object"):
+    with pytest.raises(
+        RuntimeError, match="did not take the new weights: AttributeError: 'Parameter' object"
+    ):
         await Worker().update_weights(global_steps=1)
 
 

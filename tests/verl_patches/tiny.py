@@ -30,10 +30,16 @@ def tiny_tokenizer():
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
     turn = "<mem>\nking\n</mem>\n<think>\nking\n</think>\n<search>\nrome\n</search>\n<answer>\nparis\n</answer>\n"
-    corpus = [WORDS, turn, "Answer by searching. I have sufficient information to provide the final answers."] * 50
+    corpus = [
+        WORDS,
+        turn,
+        "Answer by searching. I have sufficient information to provide the final answers.",
+    ] * 50
     core.train_from_iterator(
         corpus,
-        trainers.BpeTrainer(vocab_size=400, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False),
+        trainers.BpeTrainer(
+            vocab_size=400, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+        ),
     )
     core.add_special_tokens(["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
     core.add_tokens(["<tool_response>", "</tool_response>"])
@@ -63,6 +69,7 @@ def build_model(folder: Path) -> None:
         num_key_value_heads=2,
         max_position_embeddings=2048,
         tie_word_embeddings=True,
+        initializer_range=0.3,  # opinions: with the usual 0.02 all answers are equally likely, and every memory the same
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
         bos_token_id=None,

@@ -1,0 +1,92 @@
+"""Real runs on the CPU: verl's trainer, Ray, vLLM and FSDP2 around a tiny random model."""
+
+import pytest
+
+from mempo.memory_scores import STATUSES
+from tests.verl_patches.running import run
+from tests.verl_patches.tiny import build_root
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
+
+ROWS_OF_A_SESSION = 2  # the scripted agent searches once, then answers; one row per turn in window:1
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    build_root(folder)
+    return folder
+
+
+def check_one_failed_session(finished):
+    assert finished.finish() == 0, finished.log[-6000:]
+    assert [line["step"] for line in finished.metrics] == [1, 2]
+    assert sum(line.get("failures/injected", 0) for line in finished.metrics) == 1
+    for line in finished.metrics:
+        assert line["failures/total"] == line.get("failures/injected", 0)
+        sessions = 16 - line["failures/total"]
+        assert line["trajectory/count"] == sessions, "nothing is refilled"
+        rows = sessions * ROWS_OF_A_SESSION
+        assert line["rows/produced"] == line["rows/transferred"] == line["rows/consumed"] == rows
+        assert line["rows/mini_batches"] == 2
+        assert line["memory/turns"] == sum(line[f"memory/{status}"] for status in STATUSES) == rows
+        assert line["memory/scored"] == line["memory/first"] == sessions
+        assert 0 < line["memory/advantage_mass_share"] < 1
+        assert line["memory/nonzero_share"] > 0
+        assert line["timing_s/memory_scoring"] > 0
+        assert line["actor/grad_norm"] > 0
+
+
+def test_a_sync_run_trains_on_the_sessions_that_are_left(root):
+    with run(root, "agent.fault=first_session") as started:
+        check_one_failed_session(started)
+        assert started.metrics[0]["failures/injected"] == 1
+        assert started.metrics[0]["training/rollout_probs_diff_max"] >= 0
+        assert len(started.trajectories(1)) == 2
+        assert list((started.folder / "tensorboard").iterdir())
+
+
+@pytest.mark.slow
+def test_a_colocate_async_run_trains_on_the_sessions_that_are_left(root):
+    with run(root, "agent.fault=first_session", "trainer.v1.trainer_mode=colocate_async") as started:
+        check_one_failed_session(started)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["sync", "colocate_async"])
+def test_a_step_without_trajectories_ends_the_run_with_the_cause(root, mode):
+    with run(root, "agent.fault=all", f"trainer.v1.trainer_mode={mode}") as started:
+        assert started.finish() != 0
+        assert "training stopped: step 1: 16 of 16 sessions failed" in started.log
+        assert "16 x ValueError (question " in started.log
+        assert "injected into every session" in started.log
+        assert started.metrics == []
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_with_the_questions_of_an_unbroken_one(tmp_path_factory):
+    """14 questions in batches of 4 make epochs of 3 steps: the kill comes at the border, the run goes on beyond it."""
+    every = ["run.sample_trajectories=1000", "trainer.total_training_steps=5", "trainer.save_freq=1"]
+    resume = [*every, "trainer.resume_mode=auto"]
+    unbroken_root, killed_root = tmp_path_factory.mktemp("unbroken"), tmp_path_factory.mktemp("killed")
+    for folder in (unbroken_root, killed_root):
+        build_root(folder)
+    with run(unbroken_root, *every) as unbroken:
+        assert unbroken.finish() == 0, unbroken.log[-6000:]
+    with run(killed_root, *resume) as killed:
+        killed.wait_for_step(3)
+        killed.kill()
+    with run(killed_root, *resume) as resumed:
+        assert resumed.finish() == 0, resumed.log[-6000:]
+    assert [line["step"] for line in resumed.metrics] == [1, 2, 3, 4, 5]
+    for step in range(1, 6):
+        assert len(unbroken.asked(step)) == 4
+        assert resumed.asked(step) == unbroken.asked(step)
+    assert unbroken.asked(4) != unbroken.asked(1)
+
+    def rewards(finished):
+        lines = finished.trajectories(1)
+        return sorted((line["trajectory"]["task"]["id"], line["reward"]) for line in lines)
+
+    assert rewards(resumed) == rewards(unbroken), "the same seed gives the same first step"
+    assert len({reward for _, reward in rewards(unbroken)}) > 1
