@@ -33,7 +33,11 @@ def mcnemar_greater(only_before: int, only_after: int) -> float:
     """P(X >= only_after) for X ~ Binomial(only_before + only_after, 1/2); 1.0 without a changed answer."""
     changed = only_before + only_after
     # Whole numbers until the end: exact for any count, and no dependency.
-    return sum(comb(changed, k) for k in range(only_after, changed + 1)) / 2**changed
+    ways = total = comb(changed, only_after)
+    for k in range(only_after, changed):
+        ways = ways * (changed - k) // (k + 1)
+        total += ways
+    return total / 2**changed
 
 
 def compare(before: Mapping[str, bool], after: Mapping[str, bool]) -> Paired:

@@ -20,7 +20,8 @@ from rich.console import Console
 from eval.errors import EvalError
 from eval.model_files import cache_gib, read_config
 
-STOP_PATIENCE_S = 20.0
+STOP_PATIENCE_S = 20.0  # for the server, to end in order
+GROUP_PATIENCE_S = 5.0  # after that, for what it started
 PLAIN_EVERY_S = 15.0
 LOG_TAIL_LINES = 25
 CPU_CACHE_CAP_GIB = 8
@@ -123,7 +124,7 @@ class VllmServer:
             _signal_group(process.pid, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(STOP_PATIENCE_S)
-            deadline = time.monotonic() + 5.0
+            deadline = time.monotonic() + GROUP_PATIENCE_S
             while _group_lives(process.pid) and time.monotonic() < deadline:
                 time.sleep(0.1)
             _signal_group(process.pid, signal.SIGKILL)

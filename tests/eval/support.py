@@ -1,0 +1,160 @@
+"""A fake endpoint over real sockets, and a handful of questions."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mempo.prompts import format_turn
+from tests.mempo.support import small_tokens
+
+MODEL = "fake"
+AGENT = {
+    "name": "self_memory",
+    "prompt": "brief",
+    "context": "window:1",
+    "max_turns": 4,
+    "max_response_tokens": 400,
+    "max_observation_tokens": 60,
+    "max_context_tokens": 2000,
+    "force_memory_prefix": False,
+}
+# What a request may meet: a status, a raw body, or None for the right answer.
+Trouble = Callable[[int], "int | bytes | float | None"]
+
+
+class FakeEndpoint:
+    """Answers `/v1/completions` as a model that searches once and then says `ANSWER <n>`; `/retrieve` too.
+
+    Attributes:
+        trouble: asked with the number of the request (from 0) what goes wrong: an HTTP status, a raw 200 body, seconds
+            to hang, or None.
+        right: question numbers that the model answers rightly.
+        requests: the JSON bodies that came.
+    """
+
+    def __init__(self) -> None:
+        self.trouble: Trouble = lambda number: None
+        self.right: set[int] = set(range(0, 100, 2))
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.asked: Counter[int] = Counter()
+        self.delay_s = 0.0
+        self.url = ""
+        self._lock = threading.Lock()
+
+    def reply(self, body: dict[str, Any]) -> tuple[int, bytes]:
+        with self._lock:
+            number = len(self.requests)
+            self.requests.append(body)
+        time.sleep(self.delay_s)
+        trouble = self.trouble(number)
+        if isinstance(trouble, float):
+            time.sleep(trouble)
+        elif isinstance(trouble, int):
+            return trouble, b'{"error": {"message": "as told"}}'
+        elif trouble is not None:
+            return 200, trouble
+        return 200, json.dumps(self.completion(body)).encode()
+
+    def completion(self, body: dict[str, Any]) -> dict[str, Any]:
+        tokens = small_tokens()
+        text = tokens.decode(body["prompt"])
+        question = int(text.rpartition("Question ")[2].split("?")[0])
+        if "<tool_response>" not in text:
+            self.asked[question] += 1
+            said = format_turn("nothing yet", "search first", search=f"fact {question}")
+        else:
+            said = format_turn(
+                "found", "done", answer=f"Answer {question}" if question in self.right else "dunno"
+            )
+        ids = [*tokens.encode_own(said), tokens.turn_end_id]
+        return {
+            "object": "text_completion",
+            "model": MODEL,
+            "choices": [
+                {
+                    "index": 0,
+                    "text": said,
+                    "finish_reason": "stop",
+                    "token_ids": ids,
+                    "prompt_token_ids": body["prompt"],
+                    "logprobs": {
+                        "tokens": [f"token_id:{i}" for i in ids],
+                        "token_logprobs": [-0.1] * len(ids),
+                    },
+                }
+            ],
+            "usage": {"prompt_tokens": len(body["prompt"]), "completion_tokens": len(ids)},
+        }
+
+
+@contextmanager
+def serving(fake: FakeEndpoint) -> Iterator[FakeEndpoint]:
+    """Serves `fake` on a free port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._send(200, json.dumps({"data": [{"id": MODEL}]}).encode())
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if self.path == "/retrieve":
+                page = {"document": {"contents": '"A page"\nIts text.'}, "score": 1.0}
+                self._send(200, json.dumps({"result": [[page]]}).encode())
+                return
+            fake.headers.append(dict(self.headers))
+            self._send(*fake.reply(body))
+
+        def _send(self, status: int, content: bytes) -> None:
+            try:
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+            except OSError:
+                pass  # the client gave up, as it should after its deadline
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    fake.url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield fake
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def write_questions(path: Path, count: int) -> Path:
+    """A validation file with the columns of the project."""
+    rows = [
+        {
+            "data_source": "fake",
+            "agent_name": "mempo",
+            "prompt": [{"role": "user", "content": f"Question {n}?"}],
+            "task": {"id": f"q{n}", "question": f"Question {n}?", "objectives": 1},
+            "reference": {"answers": [[f"Answer {n}"]], "supporting": ["A page"]},
+            "reward_model": {"style": "rule", "ground_truth": json.dumps([[f"Answer {n}"]])},
+            "extra_info": {"index": n, "split": "validation", "hops": 1 + n % 2, "type": "bridge"},
+        }
+        for n in range(count)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
