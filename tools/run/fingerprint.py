@@ -1,0 +1,89 @@
+"""One run folder, one config: what may change between two starts of a run, and what may not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from tools.run.errors import RunError
+
+NAME = "fingerprint.json"
+
+# What may change when a run is resumed: it changes neither the data, nor the model, nor the update. More steps go on
+# from the last checkpoint.
+FREE = (
+    "trainer.total_training_steps",
+    "trainer.total_epochs",
+    "trainer.save_freq",
+    "trainer.logger",
+    "trainer.max_actor_ckpt_to_keep",
+    "search.url",
+    "search.port",
+    "search.token_env",
+    "search.deadline_s",
+    "search.ready_deadline_s",
+    "run.sample_trajectories",
+    "run.weight_sync_deadline_s",
+    "run.eval_concurrency",
+    "run.dir",
+    "run.cache",
+    "run.path",
+    "trainer.default_local_dir",
+    "ray_kwargs",
+)
+MISSING = "(not set)"
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one level of dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value:
+            flat |= flatten(value, f"{name}.")
+        else:
+            flat[name] = value
+    return flat
+
+
+def fingerprint(config: DictConfig) -> dict[str, Any]:
+    """The keys of a config that must stay the same for one run."""
+    flat = flatten(OmegaConf.to_container(config, resolve=True))  # type: ignore[arg-type]
+    return {key: value for key, value in sorted(flat.items()) if not _is_free(key)}
+
+
+def check_same(folder: Path, config: DictConfig, contents: Mapping[str, Any] | None = None) -> None:
+    """Compares a config with the one that its run folder was started with; writes it down on the first start.
+
+    Args:
+        contents: what the config's files hold, by a name that reads like a key; compared as well.
+
+    Raises:
+        RunError: they differ; names each key with its old and its new value, and the remedies.
+    """
+    file = folder / NAME
+    now = json.loads(json.dumps(fingerprint(config) | dict(contents or {}), default=str))
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        scratch = file.with_suffix(".tmp")
+        scratch.write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8")
+        scratch.replace(file)
+        return
+    before = json.loads(file.read_text(encoding="utf-8"))
+    changed = [key for key in sorted({*before, *now}) if before.get(key, MISSING) != now.get(key, MISSING)]
+    if changed:
+        lines = "\n".join(
+            f"  {key}: {before.get(key, MISSING)} -> {now.get(key, MISSING)}" for key in changed
+        )
+        raise RunError(
+            f"the run {folder.name!r} was started with another config:\n{lines}\n"
+            f"Give this one a name of its own (run.name=...), take the change back, or remove {folder} to begin anew."
+        )
+
+
+def _is_free(key: str) -> bool:
+    return any(key == name or key.startswith(f"{name}.") for name in FREE)

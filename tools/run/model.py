@@ -1,0 +1,85 @@
+"""The model stage: which model RL starts from, and how it is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from tools.run.cache import cached, source_hash
+from tools.run.data import DataFolder
+from tools.run.errors import RunError
+from tools.run.stages import Say
+
+COLD_STARTS = ("none", "world", "verl")
+MODEL_CODE = ["tools/world", "tools/sft", "mempo/prompts.py", "mempo/tags.py", "mempo/tokens.py"]
+
+
+def describe_model(config: DictConfig) -> str:
+    """One line for the plan."""
+    path = config.actor_rollout_ref.model.path
+    kind = str(config.run.cold_start)
+    if path and kind != "verl":
+        return f"{path} as it is"
+    if kind == "world":
+        return "tiny Qwen trained from scratch on oracle trajectories of the generated world (cached)"
+    if kind == "verl":
+        return f"{path} after verl's SFT trainer on the task's oracle trajectories (cached)"
+    return "not set"
+
+
+def model_inputs(config: DictConfig, data: dict[str, Any]) -> dict[str, Any]:
+    """All that decides what the model is; `data` are the inputs of the data stage."""
+    path = config.actor_rollout_ref.model.path
+    kind = str(config.run.cold_start)
+    if kind == "none" or (kind == "world" and path):
+        return {"path": str(path)}
+    settings: dict[str, Any] = {
+        "cold_start": kind,
+        "path": path,
+        "seed": int(config.seed),
+        "prompt": config.agent.prompt,
+    }
+    if "sft" in config.run:
+        settings["sft"] = OmegaConf.to_container(config.run.sft, resolve=True)
+    if kind == "verl":
+        settings["data"] = data
+    return settings | {"code": source_hash(MODEL_CODE)}
+
+
+def prepare_model(config: DictConfig, data: DataFolder, inputs: dict[str, Any], say: Say) -> Path:
+    """The folder of the model that RL starts from; built once per content, or fetched if it is a hub name.
+
+    Raises:
+        RunError: the cold start failed; the message says where its log is.
+    """
+    if set(inputs) == {"path"}:
+        return _local(str(inputs["path"]), say)
+
+    def build(folder: Path) -> None:
+        if config.run.cold_start == "world":
+            from tools.run.world import build_model
+
+            build_model(config, folder, say)
+        else:
+            from tools.run.sft import build_with_verl
+
+            build_with_verl(config, data, folder, say)
+
+    return cached(Path(config.run.cache) / "models", inputs, build, say) / "model"
+
+
+def _local(name: str, say: Say) -> Path:
+    given = Path(name).expanduser()
+    if given.is_dir():
+        return given.absolute()
+    from huggingface_hub import snapshot_download
+
+    say(f"{name} is no folder here: asking the Hugging Face hub")
+    try:
+        return Path(snapshot_download(name))
+    except Exception as error:  # many kinds: no network, no such model, no access
+        raise RunError(
+            f"actor_rollout_ref.model.path is {name!r}: neither a folder here nor to be had from the hub ({error})"
+        ) from error

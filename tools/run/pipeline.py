@@ -1,0 +1,175 @@
+"""A run from data to report: the stages in order, each skipped if it is done."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from tools.run.checkpoint import trained_model
+from tools.run.data import DataFolder, data_inputs, prepare_data
+from tools.run.errors import RunError
+from tools.run.evaluation import evaluate, paired
+from tools.run.fingerprint import check_same, fingerprint
+from tools.run.machine import describe
+from tools.run.metrics import Step, read_steps
+from tools.run.model import model_inputs, prepare_model
+from tools.run.progress import Teller, training_display
+from tools.run.report import final_lines, final_table, write_report
+from tools.run.samples import write_readable
+from tools.run.search import SearchAccess, search_access
+from tools.run.stages import Stages, content_key
+from tools.run.summary import summarize, write_json
+from tools.run.training import RunFolder, train
+from tools.run.wall import Wall
+
+
+class Pipeline:
+    """Carries out one run. The config must have passed `tools.run.plan.check` and `ready`."""
+
+    def __init__(self, config: DictConfig, teller: Teller) -> None:
+        self.config, self.teller = config, teller
+        self.folder = RunFolder(Path(config.run.path))
+        self.stages = Stages(self.folder.stages, teller.say)
+
+    def run(self) -> dict[str, Any]:
+        """Runs every stage that is not done; returns the summary.
+
+        Raises:
+            RunError: a stage failed, the folder belongs to another config, or another process works in it.
+        """
+        self.folder.path.mkdir(parents=True, exist_ok=True)
+        with _only_one(self.folder.path):
+            data_from = data_inputs(self.config)
+            check_same(self.folder.path, self.config, {"task.files": data_from.get("files")})
+            write_json(self.folder.path / "environment.json", describe())
+            self.wall = Wall(self.folder.path / "wall.json")
+            try:
+                return self._run(data_from)
+            finally:
+                self.wall.write()
+                write_readable(self.folder.trajectories)
+
+    def _run(self, data_from: dict[str, Any]) -> dict[str, Any]:
+        data = self._data(data_from)
+        model_from = model_inputs(self.config, data_from)
+        model = self._model(data, model_from)
+        self.config.data.train_files = str(data.train)
+        self.config.data.val_files = str(data.validation)
+        self.config.actor_rollout_ref.model.path = str(model)
+        before: dict[str, Any] = {}
+        after: dict[str, Any] = {}
+        pairs: dict[str, Any] = {}
+        evaluated = int(self.config.run.eval_questions) > 0
+        with search_access(
+            self.config, data.corpus, self.folder.path / "search.log", self.teller.say
+        ) as access:
+            if evaluated:
+                before = self._evaluate("before", model, data, access)
+            trained = self._train(access, content_key({"data": data_from, "model": model_from}))
+            if evaluated:
+                name = f"after_step_{trained['step']}"
+                after = self._evaluate(name, Path(trained["model"]), data, access)
+                pairs = paired(self.folder.evaluation / "before", self.folder.evaluation / name, list(after))
+        return self._report(before, after, pairs)
+
+    def _data(self, inputs: dict[str, Any]) -> DataFolder:
+        found = self.stages.run(
+            "data",
+            inputs,
+            lambda: {"path": str(prepare_data(self.config, self.teller.say).path)},
+            intact=lambda result: not DataFolder(Path(result["path"])).missing,
+        )
+        return DataFolder(Path(found["path"]))
+
+    def _model(self, data: DataFolder, inputs: dict[str, Any]) -> Path:
+        found = self.stages.run(
+            "model",
+            inputs,
+            lambda: {"path": str(prepare_model(self.config, data, inputs, self.teller.say))},
+            intact=lambda result: Path(result["path"]).is_dir(),
+        )
+        return Path(found["path"])
+
+    def _evaluate(self, name: str, model: Path, data: DataFolder, access: SearchAccess) -> dict[str, Any]:
+        same = {
+            key: value
+            for key, value in fingerprint(self.config).items()
+            if key.startswith(("agent.", "search.topk"))
+        }
+        inputs = same | {
+            "model": str(model),
+            "data": str(data.path),
+            "n": int(self.config.run.eval_questions),
+        }
+        return self.stages.run(
+            f"evaluate_{name}",
+            inputs,
+            lambda: evaluate(
+                self.config,
+                model,
+                data.validation,
+                access,
+                self.folder.evaluation / name,
+                title=f"evaluation {name.partition('_')[0]}",
+                console=self.teller.console,
+            ),
+        )
+
+    def _train(self, access: SearchAccess, content: str) -> dict[str, Any]:
+        steps = int(self.config.trainer.total_training_steps)
+
+        def work() -> dict[str, Any]:
+            with training_display(self.teller, self.folder.metrics, steps) as show:
+
+                def on_steps(new: list[Step]) -> None:
+                    self.wall.tick()
+                    show(new)
+
+                train(self.config, self.folder, access, on_steps)
+            saved = trained_model(self.folder.checkpoints)
+            return {"step": saved.step, "model": str(saved.model)}
+
+        return self.stages.run(
+            "train",
+            {"steps": steps, "content": content},
+            work,
+            intact=lambda result: Path(result["model"]).is_dir(),
+        )
+
+    def _report(self, before: dict[str, Any], after: dict[str, Any], pairs: dict[str, Any]) -> dict[str, Any]:
+        steps = read_steps(self.folder.metrics)
+        self.wall.write()
+        summary = summarize(
+            steps,
+            wall_s=self.wall.seconds,
+            stage_seconds=self.stages.seconds(),
+            before=before,
+            after=after,
+            pairs=pairs,
+        )
+        write_json(self.folder.path / "summary.json", summary)
+        write_report(self.folder.path / "report.html", str(self.config.run.name), summary, steps)
+        if after:
+            self.teller.console.print(final_table(summary))
+        for line in final_lines(summary):
+            self.teller.say(line)
+        self.teller.say(f"done after {self.wall.seconds:.0f} s; report: {self.folder.path / 'report.html'}")
+        return summary
+
+
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    """Holds the folder's lock; it goes with the process, however that ends."""
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(
+                f"another process works in {folder}: wait for it, or choose another run.name"
+            ) from None
+        yield

@@ -1,0 +1,124 @@
+"""What a run is going to do, and what stands in its way: the text of --dry-run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from tools.run.checkpoint import latest
+from tools.run.data import check_task
+from tools.run.errors import RunError
+from tools.run.machine import check_installation, gpus, installed_set
+from tools.run.model import COLD_STARTS, describe_model
+from tools.run.training import RunFolder
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Stages in order with what each does, notes about this machine, and problems that stop a run."""
+
+    stages: list[tuple[str, str]]
+    notes: list[str]
+    problems: list[str]
+
+    def text(self) -> str:
+        """The plan as lines."""
+        width = max(len(name) for name, _ in self.stages)
+        lines = [f"  {name:<{width}}  {what}" for name, what in self.stages]
+        lines += [f"note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+
+def make_plan(config: DictConfig) -> Plan:
+    """Resolves and checks a config without starting anything; works for GPU recipes on a machine without GPU."""
+    return Plan(_stages(config), _notes(config), check(config))
+
+
+def check(config: DictConfig) -> list[str]:
+    """Problems of a config, each naming its key; what follows from the machine is in the notes instead."""
+    problems = check_task(config)
+    if config.run.cold_start not in COLD_STARTS:
+        problems.append(f"run.cold_start is {config.run.cold_start!r}: write {', '.join(COLD_STARTS)}")
+    if config.run.cold_start != "world" and not config.actor_rollout_ref.model.path:
+        problems.append("actor_rollout_ref.model.path is not set, and run.cold_start builds no model")
+    if int(config.run.eval_questions) < 0:
+        problems.append("run.eval_questions is negative: write 0 to leave the evaluation out")
+    if not config.trainer.total_training_steps or int(config.trainer.total_training_steps) < 1:
+        problems.append("trainer.total_training_steps is not set: write a number of steps")
+    if int(config.trainer.save_freq) < 1:
+        problems.append(
+            "trainer.save_freq is not positive: without checkpoints there is nothing to resume or evaluate"
+        )
+    if "hf_model" not in config.actor_rollout_ref.actor.checkpoint.save_contents:
+        problems.append(
+            "actor_rollout_ref.actor.checkpoint.save_contents must list hf_model: the evaluation loads it"
+        )
+    from verl_patches.check import check_config
+
+    stand_in = config.copy()
+    if not stand_in.actor_rollout_ref.model.path:
+        stand_in.actor_rollout_ref.model.path = str(
+            Path(config.run.cache) / "models"
+        )  # filled in by the model stage
+    return problems + check_config(stand_in)
+
+
+def ready(config: DictConfig) -> list[str]:
+    """What keeps this machine from running the config now: the wrong set of packages, or too few GPUs."""
+    problems = []
+    try:
+        check_installation(str(config.trainer.device))
+    except RunError as error:
+        problems.append(str(error))
+    wanted, found = int(config.trainer.n_gpus_per_node), gpus()
+    if config.trainer.device != "cpu" and not os.environ.get("RAY_ADDRESS") and len(found) < wanted:
+        problems.append(
+            f"trainer.n_gpus_per_node is {wanted}, but nvidia-smi lists {len(found)} GPUs here: "
+            "use a machine that has them, join a cluster with RAY_ADDRESS, or lower the number"
+        )
+    return problems
+
+
+def _stages(config: DictConfig) -> list[tuple[str, str]]:
+    task, trainer, rollout = config.task, config.trainer, config.actor_rollout_ref.rollout
+    source = {
+        "world": "generated",
+        "hotpotqa": f"from {task.get('input')}",
+        "parquet": f"in {task.get('data_dir')}",
+    }
+    ranks = int(trainer.nnodes) * int(trainer.n_gpus_per_node)
+    search = f"the server at {config.search.url}" if config.search.url else "a server of our own (BM25)"
+    done = latest(RunFolder(Path(config.run.path)).checkpoints)
+    questions = int(config.run.eval_questions)
+    evaluation = (
+        f"{questions} held-out questions, greedy, contexts history and window:1" if questions else "left out"
+    )
+    resumed = f", resumed from step {done.step}" if done else ""
+    return [
+        ("run", str(config.run.path)),
+        ("data", f"{task.name}, {source.get(task.name, '?')}; seed {config.seed}"),
+        ("model", describe_model(config)),
+        ("search", f"{search}, top {config.search.topk}"),
+        ("evaluate before", evaluation),
+        (
+            "train",
+            f"{trainer.total_training_steps} steps{resumed} of {config.data.train_batch_size} questions x {rollout.n} "
+            f"rollouts on {ranks} {trainer.device} rank(s), {trainer.v1.trainer_mode}; context {config.agent.context}, "
+            f"memory weight {config.memory.weight}, likelihood {config.memory.likelihood}",
+        ),
+        ("evaluate after", evaluation),
+        ("report", "summary.json, environment.json, report.html, readable trajectories"),
+    ]
+
+
+def _notes(config: DictConfig) -> list[str]:
+    found = gpus()
+    notes = [
+        f"this machine: {len(found)} GPU(s)"
+        + (f" ({found[0]})" if found else "")
+        + f", set {installed_set() or 'unknown'}"
+    ]
+    return notes + [f"not ready here: {problem}" for problem in ready(config)]
