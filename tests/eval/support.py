@@ -29,27 +29,25 @@ AGENT = {
     "max_context_tokens": 2000,
     "force_memory_prefix": False,
 }
-# What a request may meet: a status, a raw body, or None for the right answer.
-Trouble = Callable[[int], "int | bytes | float | None"]
+# What a request meets, by its number (from 0) and its prompt: an HTTP status, a raw 200 body, seconds to hang, or None.
+Trouble = Callable[[int, str], "int | bytes | float | None"]
 
 
 class FakeEndpoint:
     """Answers `/v1/completions` as a model that searches once and then says `ANSWER <n>`; `/retrieve` too.
 
     Attributes:
-        trouble: asked with the number of the request (from 0) what goes wrong: an HTTP status, a raw 200 body, seconds
-            to hang, or None.
+        trouble: what goes wrong with a request.
         right: question numbers that the model answers rightly.
         requests: the JSON bodies that came.
     """
 
     def __init__(self) -> None:
-        self.trouble: Trouble = lambda number: None
+        self.trouble: Trouble = lambda number, prompt: None
         self.right: set[int] = set(range(0, 100, 2))
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.asked: Counter[int] = Counter()
-        self.delay_s = 0.0
         self.url = ""
         self._lock = threading.Lock()
 
@@ -57,8 +55,7 @@ class FakeEndpoint:
         with self._lock:
             number = len(self.requests)
             self.requests.append(body)
-        time.sleep(self.delay_s)
-        trouble = self.trouble(number)
+        trouble = self.trouble(number, small_tokens().decode(body["prompt"]))
         if isinstance(trouble, float):
             time.sleep(trouble)
         elif isinstance(trouble, int):
