@@ -7,7 +7,7 @@ import logging
 import random
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -55,7 +55,7 @@ class SearchSettings:
     topk: int = 3
     deadline_s: float = 30.0
     retries: int = 5
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)  # must not reach logs
     connections: int = 64
 
     def __post_init__(self) -> None:
@@ -65,9 +65,6 @@ class SearchSettings:
             raise ValueError(
                 "search: topk, deadline_s and connections must be positive, retries not negative"
             )
-
-    def __repr__(self) -> str:  # a token must not reach logs and run folders
-        return f"SearchSettings(url={self.url!r}, topk={self.topk}, deadline_s={self.deadline_s}, retries={self.retries})"
 
 
 class SearchClient:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 class ServerError(RuntimeError):
@@ -24,7 +24,7 @@ class ServerSettings:
 
     host: str = "127.0.0.1"
     port: int = 8000
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)  # must not reach logs
     default_topk: int = 3
     max_topk: int = 100
     max_queries: int = 512

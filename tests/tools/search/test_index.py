@@ -6,6 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tools.search.corpus import Document
 from tools.search.index import BM25Index, words
@@ -112,3 +114,18 @@ def test_recall_on_real_hotpotqa_questions_beats_the_published_references():
         questions += 1
     assert questions == 500
     assert total / questions > 0.78  # 0.801 measured; BM25Okapi 0.712, all-MiniLM-L6-v2 0.748
+
+
+NAMES = st.lists(st.sampled_from("ann lee port vale the who of stone 7".split()), min_size=1, max_size=3).map(
+    " ".join
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(NAMES, st.lists(NAMES, max_size=30).map(". ".join)), min_size=1, max_size=20))
+def test_an_exact_title_is_first_whatever_the_other_pages_say(pages):
+    index = BM25Index([Document(str(i), title, text) for i, (title, text) in enumerate(pages)])
+    for title, _ in pages:
+        hits = index.search(title, 3)
+        assert hits[0].document.title == title
+        assert all(a.score >= b.score > 0 for a, b in itertools.pairwise(hits))
