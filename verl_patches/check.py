@@ -197,6 +197,8 @@ def _trainer(config: DictConfig) -> list[str]:
         )
     if _select(config, "distillation.enabled"):
         problems.append("distillation.enabled is true: mempo does not distil")
+    if _select(config, "reward.reward_model.enable"):
+        problems.append("reward.reward_model.enable is true: rewards are computed from the trajectory")
     if mode == "separate_async":
         problems += _separate(config)
     return problems

@@ -5,10 +5,13 @@ Named by `trainer.v1.sampler.custom_sampler`; the trainer sets it, so a config n
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
+
+from verl_patches.records import TRAIN_PARTITION, take_records
 
 POLL_SECONDS = 0.2  # verl's 2 s are a third of a step on a tiny model
 
@@ -31,6 +34,12 @@ class _Remembering(ReplayBuffer):
         self.selected_uids = list(selection[0])
         return selection
 
+    def _clear_groups(self, partition_id: str, uids: set[str]) -> None:
+        """As verl's (stale groups), with the records of their sessions."""
+        super()._clear_groups(partition_id, uids)
+        if partition_id == "train" and uids:
+            take_records(TRAIN_PARTITION, uids)
+
 
 class MempoReplayBuffer(_Remembering, ReplayBuffer):
     """For the sync trainer."""
@@ -49,3 +58,10 @@ class MempoReplayBuffer(_Remembering, ReplayBuffer):
 
 class MempoReplayBufferAsync(_Remembering, ReplayBufferAsync):
     """For the async trainers."""
+
+    def _terminal_eviction_reasons(
+        self, global_steps: int, partition_id: str
+    ) -> tuple[set[str], set[str], set[str], Counter[Any]]:
+        """As verl's, but a group with a failed session is trained on what is left, as in sync mode, not replaced."""
+        stale, filtered, _failed, counts = super()._terminal_eviction_reasons(global_steps, partition_id)
+        return stale, filtered, set(), counts

@@ -71,7 +71,7 @@ class RunLog:
 def sample(record: SessionRecord, scores: Sequence[TurnScore], tokens: ChatTokens) -> dict[str, Any]:
     """A trajectory with everything that was said about it, as plain types."""
     trajectory = record.trajectory
-    ids = trajectory.full_context(len(trajectory.turns)) if trajectory.turns else trajectory.first_prompt_ids
+    ids = trajectory.full_context(len(trajectory.turns))[: -len(trajectory.generation_prompt_ids)]
     return {
         "session": record.session,
         "question": trajectory.task.question,

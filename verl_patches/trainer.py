@@ -37,6 +37,7 @@ from verl_patches.memory_credit import credit_memories
 from verl_patches.metrics import StepReport
 from verl_patches.minibatch import PADDING, plan_mini_batches
 from verl_patches.records import TRAIN_PARTITION, VALIDATION_PARTITION, take_records
+from verl_patches.resume import repair_tracker
 from verl_patches.run_log import RunLog, spread
 from verl_patches.scoring import build_scorer, data_parallel_size
 from verl_patches.settings import MemoryOptions
@@ -101,6 +102,11 @@ class MempoTrainer(trainer_base.PPOTrainer):
                 manager.update_weights = with_deadline(
                     manager.update_weights, seconds, "weight sync", _SYNC_ADVICE
                 )
+
+    def _load_checkpoint(self) -> None:
+        if self.config.trainer.resume_mode == "auto":
+            repair_tracker(self.config.trainer.default_local_dir)
+        super()._load_checkpoint()
 
     def on_init_end(self) -> None:
         super().on_init_end()

@@ -35,6 +35,7 @@ def wire(config: DictConfig) -> DictConfig:
         rollout.seed = config.seed
         config.data.seed = config.seed
         config.actor_rollout_ref.actor.data_loader_seed = config.seed
+        config.reward.num_workers = 0  # the agent loop computes rewards; a worker would only cost its start
         config.run.path = str(Path(config.run.path).absolute())
     return config
 

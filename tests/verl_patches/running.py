@@ -28,7 +28,7 @@ class Run:
     folder: Path
     log_path: Path
 
-    def finish(self, timeout: float = 420.0) -> int:
+    def finish(self, timeout: float = 800.0) -> int:
         """Waits for the end; the exit code."""
         return self.process.wait(timeout)
 
@@ -49,7 +49,7 @@ class Run:
         """The questions of a step."""
         return sorted({line["trajectory"]["task"]["id"] for line in self.trajectories(step)})
 
-    def wait_for_step(self, step: int, timeout: float = 420.0) -> None:
+    def wait_for_step(self, step: int, timeout: float = 800.0) -> None:
         """Until the step is in metrics.jsonl (its checkpoint is complete then)."""
         deadline = time.monotonic() + timeout
         while not any(line["step"] >= step for line in self.metrics):

@@ -23,6 +23,7 @@ def test_the_tests_own_config_is_fine(compose):
         ("algorithm.filter_groups.enable=true", "filter_groups"),
         ("trainer.v1.sampler.sync_refill_failed_groups=true", "sync_refill_failed_groups"),
         ("trainer.v1.trainer_mode=fast", "trainer_mode"),
+        ("reward.reward_model.enable=true", "reward_model.enable"),
         ("trainer.critic_warmup=1", "critic_warmup"),
         ("agent.max_context_tokens=9999", "max_context_tokens"),
         ("memory.likelihood=best", "memory.likelihood"),

@@ -81,3 +81,26 @@ def test_a_batch_without_rows_comes_back_empty_instead_of_verls_error(compose, m
     assert isinstance(batch, KVBatchMeta)
     assert len(batch) == 0
     assert buffer.selected_uids == ["u"]
+
+
+def test_a_group_that_verl_calls_failed_is_sampled_not_replaced(compose, monkeypatch):
+    """verl's async buffer would drop the group and ask another question; its other sessions are good."""
+    trainer = ours.MempoTrainerColocateAsync(wire(compose(*MODES["colocate_async"])))
+    prompt = {"is_prompt": True, "status": "failure", "global_steps": 1}
+    listed = {"train": {"u": prompt, "u_1_0": {"status": "success"}}}
+    monkeypatch.setattr("transfer_queue.kv_list", lambda *args: listed)
+    monkeypatch.setattr("transfer_queue.kv_clear", lambda **kwargs: None)
+    batch, metrics = trainer.replay_buffer.sample(global_steps=1, partition_id="train", batch_size=1)
+    assert batch.keys == ["u_1_0"]
+    assert metrics == {}
+
+
+def test_questions_of_one_step_keep_their_order(compose, monkeypatch):
+    trainer = ours.MempoTrainerSync(wire(compose()))
+    names = [f"u{index}" for index in range(9)]
+    prompt = {"is_prompt": True, "status": "finished", "global_steps": 1}
+    listed = {"train": {name: prompt for name in names} | {"u0_0_0": {"status": "success"}}}
+    monkeypatch.setattr("transfer_queue.kv_list", lambda *args: listed)
+    monkeypatch.setattr("transfer_queue.kv_clear", lambda **kwargs: None)
+    trainer.replay_buffer.sample(global_steps=1, partition_id="train", batch_size=9)
+    assert trainer.replay_buffer.selected_uids == names

@@ -117,4 +117,5 @@ def environment(scratch: Path) -> dict[str, str]:
         "RAY_memory_monitor_refresh_ms": "0",
         "RAY_TMPDIR": str(scratch),
         "RAY_DEDUP_LOGS": "0",
+        "RAY_worker_niceness": "0",  # Ray gives its workers the lowest priority: beside other work they starve
     }
