@@ -1,0 +1,1 @@
+"""A seeded fictional encyclopedia: pages, multi-hop questions, a tokenizer and an untrained model for it."""
