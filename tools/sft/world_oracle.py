@@ -11,7 +11,6 @@ from tools.search.corpus import Document
 from tools.search.index import BM25Index
 from tools.sft.demonstration import Demonstration, Step
 from tools.world.facts import World, make_world
-from tools.world.names import Entity
 from tools.world.questions import Chain, Question, draw_question
 
 
@@ -81,7 +80,7 @@ class OracleSettings:
         default_factory=lambda: {"person": 60, "film": 40, "novel": 40, "town": 30, "company": 30}
     )
     mixture: dict[str, float] = field(default_factory=lambda: {"1": 1.0, "2": 1.0})
-    habits: Habits = Habits()
+    habits: Habits = field(default_factory=Habits)
 
 
 def world_demonstrations(settings: OracleSettings, seed: int) -> Iterator[Demonstration]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
@@ -38,11 +39,9 @@ class World:
 def make_world(counts: dict[str, int], rng: Random) -> World:
     """Draws entities, facts and the order of the sentences on each page."""
     entities = draw_entities(counts, rng)
-    named = {}
-    for kind in entities:
-        for entity in entities[kind]:
-            named.setdefault(entity.name, []).append(entity)
-    facts, pages = {}, {}
+    shared = Counter(entity.name for members in entities.values() for entity in members)
+    facts: dict[tuple[Entity, str], Entity] = {}
+    pages: dict[Entity, Page] = {}
     for kind, members in entities.items():
         for entity in members:
             for relation, value_kind in RELATIONS[kind].items():
@@ -52,6 +51,6 @@ def make_world(counts: dict[str, int], rng: Random) -> World:
                 facts[entity, relation] = value
             sentences = [f"The {relation} is {facts[entity, relation].name}." for relation in RELATIONS[kind]]
             rng.shuffle(sentences)
-            title = f"{entity.name} ({kind})" if len(named[entity.name]) > 1 else entity.name
+            title = f"{entity.name} ({kind})" if shared[entity.name] > 1 else entity.name
             pages[entity] = Page(title, " ".join([f"A {kind}.", *sentences]))
     return World(entities, facts, pages)

@@ -36,4 +36,4 @@ class WorldSettings:
     validation: int = 600
     topk: int = 3
     prompt: str = "brief"
-    shape: ModelShape = ModelShape()
+    shape: ModelShape = field(default_factory=ModelShape)
