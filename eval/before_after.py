@@ -79,11 +79,12 @@ def evaluate_model(
         name for name, summary in summaries.items() if summary is None or (retry_failed and summary["failed"])
     ]
     if open_modes:
-        tokenizer = load_tokenizer(str(model_dir))
         served = VllmSettings(
             model_dir, int(agent["max_context_tokens"]), concurrency, device, tensor_parallel=tensor_parallel
         )
         with VllmServer(served, log=out_dir / "vllm.log", console=console) as server:
+            tokenizer = load_tokenizer(str(model_dir))  # seconds of imports, while the server starts
+            server.wait()
             for name in open_modes:
                 evaluate(
                     chosen,

@@ -245,7 +245,6 @@ def _run(
         console.print(f"{out} is finished; nothing to do")
         return finished
     common: dict[str, Any] = {
-        "tokenizer": load_tokenizer(tokenizer or model),
         "agent": agent,
         "search": search,
         "log": log,
@@ -253,12 +252,14 @@ def _run(
         "retry_failed": retry_failed,
     }
     if not local:
-        return evaluate(chosen, endpoint=at(endpoint), **common)
+        return evaluate(chosen, tokenizer=load_tokenizer(tokenizer or model), endpoint=at(endpoint), **common)
     served = VllmSettings(
         Path(model), agent["max_context_tokens"], concurrency, device, tensor_parallel=tensor_parallel
     )
     with VllmServer(served, log=out / "vllm.log", console=console) as server:
-        return evaluate(chosen, endpoint=at(server.url), alive=server.check, **common)
+        loaded = load_tokenizer(tokenizer or model)  # seconds of imports, while the server starts
+        server.wait()
+        return evaluate(chosen, tokenizer=loaded, endpoint=at(server.url), alive=server.check, **common)
 
 
 def _interrupt(*_: object) -> None:

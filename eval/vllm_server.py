@@ -49,7 +49,9 @@ class VllmSettings:
 
 
 class VllmServer:
-    """Use as a context manager: inside, `url` answers; afterwards no process of it is left.
+    """Use as a context manager: started on entry, `url` answers after `wait`, and on exit no process is left.
+
+    Between entry and `wait` there is time for other preparations.
 
     The server leads a process group of its own, so that a Ctrl-C reaches us alone and we stop the group in order.
     If we are killed outright, the kernel ends the server for us.
@@ -58,7 +60,8 @@ class VllmServer:
     def __init__(self, settings: VllmSettings, *, log: Path, console: Console) -> None:
         self.settings, self.log, self._console = settings, log, console
         self.model = settings.model_dir.resolve().name
-        self.seconds_to_ready = 0.0
+        self.seconds_to_ready = self._started = 0.0
+        self.device = settings.device
         self._port = 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -77,33 +80,46 @@ class VllmServer:
         self.stop()
 
     def start(self) -> None:
-        """Starts the server and waits until it answers.
-
-        Raises:
-            EvalError: if it ends or stays silent past the deadline; the message holds the end of its log.
-        """
+        """Starts the server and returns at once; `wait` tells when it answers."""
         read_config(self.settings.model_dir)  # a clear message now instead of a stack trace in a minute
-        device = resolve_device(self.settings.device)
+        self.device = resolve_device(self.settings.device)
         self._port = _free_port()
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        started = time.monotonic()
+        self._started = time.monotonic()
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                command(self.settings, device, self.model, self._port),
-                env={**os.environ, **environment(self.settings, device)},
+                command(self.settings, self.device, self.model, self._port),
+                env={**os.environ, **environment(self.settings, self.device)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 preexec_fn=_end_with_parent,
             )
-        try:
-            self._wait(started, device)
-        except BaseException:
-            self.stop()
-            raise
-        self.seconds_to_ready = time.monotonic() - started
-        self._console.print(f"vLLM serves {self.model} on {device} after {self.seconds_to_ready:.0f} s")
+
+    def wait(self) -> None:
+        """Waits, with a progress line, until the server answers.
+
+        Raises:
+            EvalError: if it ends or stays silent past the deadline; the message holds the end of its log.
+        """
+        told = self._started
+        with self._console.status(f"starting vLLM on {self.device} …") as status:
+            while not _answers(f"http://127.0.0.1:{self._port}/health"):
+                self.check()
+                now = time.monotonic()
+                waited = now - self._started
+                if waited > self.settings.ready_deadline_s:
+                    raise EvalError(
+                        f"vLLM was not ready after {self.settings.ready_deadline_s:g} s; {self._tail()}"
+                    )
+                status.update(f"starting vLLM on {self.device} … {waited:.0f} s")
+                if not self._console.is_terminal and now - told >= PLAIN_EVERY_S:
+                    told = now
+                    self._console.print(f"starting vLLM on {self.device} … {waited:.0f} s")
+                time.sleep(0.25)
+        self.seconds_to_ready = time.monotonic() - self._started
+        self._console.print(f"vLLM serves {self.model} on {self.device} after {self.seconds_to_ready:.0f} s")
 
     def check(self) -> None:
         """Raises EvalError, with the end of the log, if the server has ended."""
@@ -132,22 +148,6 @@ class VllmServer:
         finally:
             if previous is not None:
                 signal.signal(signal.SIGINT, previous)
-
-    def _wait(self, started: float, device: str) -> None:
-        told = started
-        with self._console.status(f"starting vLLM on {device} …") as status:
-            while not _answers(f"http://127.0.0.1:{self._port}/health"):
-                self.check()
-                now = time.monotonic()
-                if now - started > self.settings.ready_deadline_s:
-                    raise EvalError(
-                        f"vLLM was not ready after {self.settings.ready_deadline_s:g} s; {self._tail()}"
-                    )
-                status.update(f"starting vLLM on {device} … {now - started:.0f} s")
-                if not self._console.is_terminal and now - told >= PLAIN_EVERY_S:
-                    told = now
-                    self._console.print(f"starting vLLM on {device} … {now - started:.0f} s")
-                time.sleep(0.25)
 
     def _tail(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]

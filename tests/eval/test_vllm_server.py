@@ -59,12 +59,17 @@ def server(folder: Path, **settings: float) -> VllmServer:
     return VllmServer(values, log=folder / "vllm.log", console=Console(file=io.StringIO()))
 
 
+def wait(starting: VllmServer) -> None:
+    with starting:
+        starting.wait()
+
+
 def test_the_end_of_the_log_is_in_the_error_when_the_server_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in(monkeypatch, "raise SystemExit('head_dim=16 is not supported')")
     with pytest.raises(EvalError, match=r"(?s)exit code 1.*head_dim=16 is not supported"):
-        server(tmp_path).start()
+        wait(server(tmp_path))
 
 
 def test_a_silent_server_ends_at_the_deadline_and_is_gone(
@@ -73,7 +78,7 @@ def test_a_silent_server_ends_at_the_deadline_and_is_gone(
     stand_in(monkeypatch, "import time; print('loading', flush=True); time.sleep(60)")
     started = time.monotonic()
     with pytest.raises(EvalError, match=r"(?s)not ready after 1 s.*loading"):
-        server(tmp_path, ready_deadline_s=1).start()
+        wait(server(tmp_path, ready_deadline_s=1))
     assert time.monotonic() - started < 10
 
 
@@ -81,6 +86,7 @@ def test_stopping_ends_the_children_too(tmp_path: Path, monkeypatch: pytest.Monk
     stand_in(monkeypatch, SERVING_WITH_A_CHILD)
     monkeypatch.setattr("eval.vllm_server.GROUP_PATIENCE_S", 0.2)
     with server(tmp_path) as running:
+        running.wait()
         assert running._process is not None
         group = running._process.pid
         assert len(group_members(group)) == 2
@@ -96,7 +102,6 @@ def test_the_server_goes_when_its_owner_is_killed(tmp_path: Path) -> None:
         from rich.console import Console
         import eval.vllm_server as module
         module.command = lambda *_: [sys.executable, "-c", "import time; time.sleep(60)"]
-        module._answers = lambda url: True
         server = module.VllmServer(module.VllmSettings(Path({str(tmp_path / "model")!r}), 256, device="cpu"),
             log=Path({str(tmp_path / "log")!r}), console=Console(file=io.StringIO()))
         server.start()
@@ -141,6 +146,9 @@ class Served:
         pass
 
     def check(self) -> None:
+        pass
+
+    def wait(self) -> None:
         pass
 
 
