@@ -218,7 +218,10 @@ def _answers(url: str) -> bool:
 
 
 def _end_with_parent() -> None:
-    """Runs in the child: Linux sends it SIGTERM when we die, however we die."""
+    """Runs in the child: Linux sends it SIGTERM when we die, however we die.
+
+    The kernel watches the thread that started the child, so start servers from a thread that outlives them.
+    """
     import ctypes
 
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # 1 is PR_SET_PDEATHSIG
