@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 
 import hydra
 from omegaconf import DictConfig
 
 from verl_patches.failures import RunFailed
 from verl_patches.wiring import wire, wire_environment, wire_ray
+
+START_ATTEMPTS = 3
 
 
 def train(config: DictConfig) -> None:
@@ -39,7 +42,7 @@ def train(config: DictConfig) -> None:
     wire_ray(config)
     joined = ray.is_initialized()
     try:
-        run_ppo(config, task_runner_class=task_runner())
+        _with_patience(lambda: run_ppo(config, task_runner_class=task_runner()))
     except ray.exceptions.RayTaskError as error:
         cause = getattr(error, "cause", None)
         if isinstance(cause, RunFailed):
@@ -48,6 +51,32 @@ def train(config: DictConfig) -> None:
     finally:
         if not joined:
             ray.shutdown()
+
+
+def _with_patience(start: Callable[[], None]) -> None:
+    """Starts again, twice at most, if Ray's own processes did not come up: it gives them 30 s, on a busy machine too few.
+
+    Nothing of the run has happened by then.
+    """
+    import ray
+
+    for attempt in range(1, START_ATTEMPTS + 1):
+        try:
+            return start()
+        except Exception as error:
+            if (
+                ray.is_initialized()
+                or "timed out during startup" not in str(error)
+                or attempt == START_ATTEMPTS
+            ):
+                raise
+            print(
+                f"Ray did not start in time, attempt {attempt + 1} of {START_ATTEMPTS}",
+                file=sys.stderr,
+                flush=True,
+            )
+            ray.shutdown()
+    return None
 
 
 @hydra.main(config_path=None, version_base=None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import transfer_queue as tq
@@ -16,7 +16,7 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from mempo.probe import ProbeFormat
 from mempo.reward import Outcome
 from mempo.task import Reference
-from mempo.trajectory import Trajectory
+from mempo.trajectory import Trajectory, Turn, context_ids
 from verl_patches.failures import Failure
 
 TRAIN_PARTITION = "mempo_train"
@@ -79,7 +79,10 @@ class SessionRecord:
         return self.trajectory.task.id, int(self.session.rsplit("_", 1)[1])
 
     def to_json(self) -> str:
+        """The record as text, without the turns' prompts: with history they repeat every turn before them."""
         fields: dict[str, Any] = {**vars(self), "trajectory": self.trajectory.to_record()}
+        for turn in fields["trajectory"]["turns"]:
+            turn["prompt_ids"] = []
         fields["reference"], fields["probe_format"] = asdict(self.reference), asdict(self.probe_format)
         return json.dumps({"status": "finished", **fields})
 
@@ -96,8 +99,19 @@ def outcome_scores(outcome: Outcome) -> dict[str, float]:
     }
 
 
+def restore_prompts(trajectory: Trajectory) -> Trajectory:
+    """The trajectory with every turn's prompt, which follows from the turns before it."""
+    turns: list[Turn] = []
+    for turn in trajectory.turns:
+        shown = context_ids(
+            trajectory.first_prompt_ids, trajectory.generation_prompt_ids, turns, trajectory.context
+        )
+        turns.append(replace(turn, prompt_ids=shown))
+    return replace(trajectory, turns=turns)
+
+
 def parse_record(text: str) -> SessionRecord | Failure:
-    """Inverts `to_json` and `failure_json`."""
+    """Inverts `to_json`, but for the prompts (`restore_prompts`), and `failure_json`."""
     fields = json.loads(text)
     if fields.pop("status") == "failed":
         return Failure(**fields)

@@ -5,6 +5,7 @@ Named by `trainer.v1.sampler.custom_sampler`; the trainer sets it, so a config n
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Any
 
@@ -13,7 +14,10 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 from verl_patches.records import TRAIN_PARTITION, take_records
 
-POLL_SECONDS = 0.2  # verl's 2 s are a third of a step on a tiny model
+SLOWEST_POLL_S, FASTEST_POLL_S = (
+    2.0,
+    0.05,
+)  # the slowest is verl's own; it is a third of a step on a tiny model
 
 
 class _Remembering(ReplayBuffer):
@@ -23,7 +27,20 @@ class _Remembering(ReplayBuffer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.selected_uids = []
-        super().__init__(*args, poll_interval=POLL_SECONDS, **kwargs)
+        self._waiting_since = 0.0
+        super().__init__(*args, **kwargs)
+
+    def sample(
+        self, global_steps: int, partition_id: str, batch_size: int
+    ) -> tuple[KVBatchMeta, dict[str, Any]]:
+        self._waiting_since = time.monotonic()
+        return super().sample(global_steps, partition_id, batch_size)
+
+    def _wait_for_next_poll(self, partition_id: str, last_debug_time: float) -> float:
+        """Polls again after a tenth of the time waited so far: each poll lists the whole queue."""
+        waited = time.monotonic() - self._waiting_since
+        self.poll_interval = min(SLOWEST_POLL_S, max(FASTEST_POLL_S, waited / 10))
+        return super()._wait_for_next_poll(partition_id, last_debug_time)
 
     def _select_prompt_uids(
         self, partition_id: str, sampleable_keys: set[str], batch_size: int

@@ -14,7 +14,7 @@ import numpy as np
 
 from mempo.memory_scores import TurnScore
 from mempo.tokens import ChatTokens
-from verl_patches.records import SessionRecord
+from verl_patches.records import SessionRecord, restore_prompts
 
 
 class RunLog:
@@ -82,7 +82,7 @@ def sample(record: SessionRecord, scores: Sequence[TurnScore], tokens: ChatToken
         "scores": record.scores,
         "memory": [{**asdict(score), "reward": score.reward} for score in scores],
         "text": tokens.decode(ids),
-        "trajectory": trajectory.to_record(),
+        "trajectory": restore_prompts(trajectory).to_record(),
     }
 
 

@@ -11,7 +11,7 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 import verl_patches.agents as agents
 from verl_patches import agent_loop
 from verl_patches.failures import Failure
-from verl_patches.records import SessionRecord, parse_record
+from verl_patches.records import SessionRecord, parse_record, restore_prompts
 
 ROW = {
     "uid": "u",
@@ -139,15 +139,21 @@ async def test_nothing_of_the_reference_reaches_the_model(run, fake_client, publ
     assert "Timbuktu" not in shown
 
 
-async def test_a_record_survives_its_journey(roll):
+@pytest.mark.parametrize("context", ["history", "window:1"])
+async def test_a_record_survives_its_journey(roll, context):
     from mempo.probe import ANSWER_TAG
     from mempo.reward import outcome_reward
     from mempo.task import Reference
 
-    trajectory, reference = await roll(), Reference([["rome", "Roma"]], ["Rome"])
+    trajectory, reference = await roll(context), Reference([["rome", "Roma"]], ["Rome"])
     outcome = outcome_reward(trajectory, reference)
     record = SessionRecord.of(
         "u_0", trajectory, reference, ANSWER_TAG, outcome, 2, {"generate": 0.1, "session": 0.2}
     )
-    assert parse_record(record.to_json()) == record
-    assert json.loads(record.to_json())["status"] == "finished"
+    arrived = parse_record(record.to_json())
+    assert len(json.dumps(json.loads(record.to_json())["trajectory"])) < len(
+        json.dumps(trajectory.to_record())
+    )
+    assert [turn.prompt_ids for turn in arrived.trajectory.turns] == [[], []]
+    arrived.trajectory = restore_prompts(arrived.trajectory)
+    assert arrived == record

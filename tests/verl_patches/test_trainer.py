@@ -1,5 +1,7 @@
 """Our trainers take the place of verl's three; the parts that need no Ray."""
 
+import time
+
 import pytest
 import ray
 import torch
@@ -40,7 +42,6 @@ def test_a_trainer_of_each_mode_can_be_built(compose, mode):
     trainer = ours.TRAINERS[mode](wire(compose(*MODES[mode])))
     expected = MempoReplayBuffer if mode == "sync" else MempoReplayBufferAsync
     assert type(trainer.replay_buffer) is expected
-    assert trainer.replay_buffer.poll_interval < 1
 
 
 @pytest.mark.parametrize(
@@ -99,8 +100,18 @@ def test_questions_of_one_step_keep_their_order(compose, monkeypatch):
     trainer = ours.MempoTrainerSync(wire(compose()))
     names = [f"u{index}" for index in range(9)]
     prompt = {"is_prompt": True, "status": "finished", "global_steps": 1}
-    listed = {"train": {name: prompt for name in names} | {"u0_0_0": {"status": "success"}}}
+    listed = {"train": dict.fromkeys(names, prompt) | {"u0_0_0": {"status": "success"}}}
     monkeypatch.setattr("transfer_queue.kv_list", lambda *args: listed)
     monkeypatch.setattr("transfer_queue.kv_clear", lambda **kwargs: None)
     trainer.replay_buffer.sample(global_steps=1, partition_id="train", batch_size=9)
     assert trainer.replay_buffer.selected_uids == names
+
+
+def test_polls_are_quick_at_first_and_become_verls(compose, monkeypatch):
+    buffer = ours.MempoTrainerSync(wire(compose())).replay_buffer
+    slept = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    for waited in (0.0, 5.0, 100.0):
+        buffer._waiting_since = time.monotonic() - waited
+        buffer._wait_for_next_poll("train", time.time())
+    assert slept == [pytest.approx(0.05), pytest.approx(0.5, rel=0.1), 2.0]
