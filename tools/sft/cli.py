@@ -60,7 +60,12 @@ def oracle(
         forgetful=world.habits.forgetful if forgetful is None else forgetful,
     )
     world = replace(world, demonstrations=demonstrations or world.demonstrations, habits=habits)
-    settings = replace(settings, prompt=prompt, contexts=tuple(context or settings.contexts), world=world)
+    settings = replace(
+        settings,
+        prompt=prompt,
+        contexts=dict.fromkeys(context, 1) if context else settings.contexts,
+        world=world,
+    )
     target = out or data / "sft.parquet"
     try:
         count = write_oracle(data, target, settings, seed)

@@ -19,12 +19,13 @@ class OracleOutput:
     """What the cold start's rows look like.
 
     Attributes:
-        contexts: context modes to write rows for; a model trained on both can be used in both.
+        contexts: context modes, and which demonstrations are written in each: 1 all of them, 3 every third. A model
+            that is trained on both modes can be used in both.
         prompt: system prompt (`mempo.prompts`); has to be the one of RL.
         world: the demonstrations on worlds of their own, used for world folders only.
     """
 
-    contexts: tuple[str, ...] = ("window:1", "history")
+    contexts: dict[str, int] = field(default_factory=lambda: {"window:1": 1, "history": 3})
     prompt: str = "brief"
     world: OracleSettings = field(default_factory=OracleSettings)
 
@@ -35,10 +36,17 @@ def write_oracle(data_dir: Path, out: Path, settings: OracleOutput, seed: int) -
     Raises:
         ValueError: the folder is neither a world nor has `supporting.jsonl`.
     """
-    modes = [ContextMode.parse(text) for text in settings.contexts]
-    demonstrations = _demonstrations(data_dir, settings, seed)
+    modes = [(ContextMode.parse(text), every) for text, every in settings.contexts.items()]
+    demonstrations = enumerate(_demonstrations(data_dir, settings, seed))
     return write_sft_rows(
-        out, (row for demo in demonstrations for mode in modes for row in demo.rows(mode, settings.prompt))
+        out,
+        (
+            row
+            for index, demo in demonstrations
+            for mode, every in modes
+            if index % every == 0
+            for row in demo.rows(mode, settings.prompt)
+        ),
     )
 
 
