@@ -13,7 +13,14 @@ from tools.run.errors import RunError
 from tools.run.stages import Say
 
 COLD_STARTS = ("none", "world", "verl")
-MODEL_CODE = ["tools/world", "tools/sft", "mempo/prompts.py", "mempo/tags.py", "mempo/tokens.py"]
+MODEL_CODE = [
+    "tools/world",
+    "tools/sft",
+    "tools/search/index.py",
+    "mempo/prompts.py",
+    "mempo/probe.py",
+    "mempo/tokens.py",
+]
 
 
 def describe_model(config: DictConfig) -> str:
@@ -41,10 +48,11 @@ def model_inputs(config: DictConfig, data: dict[str, Any]) -> dict[str, Any]:
         "seed": int(config.seed),
         "prompt": config.agent.prompt,
     }
-    if "sft" in config.run:
-        settings["sft"] = OmegaConf.to_container(config.run.sft, resolve=True)
+    settings["sft"] = OmegaConf.to_container(config.run.sft, resolve=True)
     if kind == "verl":
-        settings["data"] = data
+        settings |= {"data": data, "window": int(config.agent.max_context_tokens)}
+    else:
+        settings["topk"] = int(config.search.topk)
     return settings | {"code": source_hash(MODEL_CODE)}
 
 

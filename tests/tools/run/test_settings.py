@@ -1,0 +1,137 @@
+"""Recipes compose over verl's own config, and are complete and consistent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_module
+from omegaconf import DictConfig, OmegaConf
+
+from tools.run.errors import RunError
+from tools.run.places import recipes
+from tools.run.plan import check, make_plan
+from tools.run.settings import find_recipe, load_config
+from tools.run.sft import sft_overrides
+
+
+def test_the_three_recipes_are_there() -> None:
+    assert recipes() == ["cpu", "mempo", "published"]
+
+
+@pytest.mark.parametrize("name", ["cpu", "mempo", "published"])
+def test_every_recipe_passes_its_checks_on_any_machine(name: str, tmp_path: Path) -> None:
+    records = tmp_path / "records.json"
+    records.write_text("[]")
+    config = load_config(find_recipe(name), ["task=hotpotqa", f"task.input={records}"])
+    plan = make_plan(config)
+    assert plan.problems == []
+    assert str(records) in plan.text()
+
+
+def test_published_differs_from_mempo_in_the_listed_keys_only() -> None:
+    ours, theirs = (load_config(find_recipe(name), ["run.name=x"]) for name in ("mempo", "published"))
+    for group in ("data", "actor_rollout_ref", "algorithm", "trainer", "run", "task", "search"):
+        assert ours[group] == theirs[group], group
+    assert (theirs.memory.likelihood, theirs.memory.aliases, theirs.memory.keep_leading_newline) == (
+        "independent",
+        "first",
+        True,
+    )
+    assert theirs.agent.prompt == "published"
+    assert theirs.agent.force_memory_prefix
+
+
+def test_published_hyperparameters() -> None:
+    config = load_config(find_recipe("published"), [])
+    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    assert (config.data.train_batch_size, rollout.n, rollout.temperature) == (128, 16, 1.0)
+    assert (actor.optim.lr, actor.kl_loss_coef, actor.kl_loss_type) == (1e-6, 0.001, "low_var_kl")
+    assert (actor.use_kl_loss, actor.clip_ratio, actor.loss_agg_mode) == (True, 0.2, "token-mean")
+    assert (config.agent.max_turns, config.trainer.total_training_steps) == (16, 200)
+
+
+def test_the_task_is_a_group_and_brings_fitting_sizes() -> None:
+    world = load_config(find_recipe("cpu"), [])
+    real = load_config(find_recipe("cpu"), ["task=hotpotqa", "task.input=questions.json"])
+    assert (world.task.name, real.task.name) == ("world", "hotpotqa")
+    assert real.agent.max_observation_tokens > world.agent.max_observation_tokens
+    assert real.task.input == str(Path("questions.json").absolute())
+    assert real.run.name == "cpu-hotpotqa"
+
+
+def test_overrides_win_over_the_sizes_of_a_task() -> None:
+    config = load_config(find_recipe("cpu"), ["agent.max_turns=3", "trainer.total_training_steps=7"])
+    assert (config.agent.max_turns, config.trainer.total_training_steps) == (3, 7)
+
+
+def test_one_seed_sets_what_is_drawn() -> None:
+    assert load_config(find_recipe("cpu"), ["seed=7"]).task.seed == 7
+
+
+def test_a_recipe_of_the_users_own(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("defaults: [cpu, _self_]\nmemory: {weight: 0.25}\n")
+    config = load_config(find_recipe(str(mine)), [])
+    assert (config.memory.weight, config.run.name) == (0.25, "mine-world")
+
+
+def test_an_unknown_recipe_names_those_there_are() -> None:
+    with pytest.raises(RunError, match="cpu, mempo, published"):
+        find_recipe("big")
+
+
+def test_an_unknown_key_is_named() -> None:
+    with pytest.raises(RunError, match=r"memory\.wight"):
+        load_config(find_recipe("cpu"), ["memory.wight=1"])
+
+
+def test_a_run_name_cannot_leave_the_folder() -> None:
+    with pytest.raises(RunError, match="run.name"):
+        load_config(find_recipe("cpu"), ["run.name=../../x"])
+
+
+@pytest.fixture(scope="module")
+def cpu() -> DictConfig:
+    return load_config(find_recipe("cpu"), [])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("task.name", "quiz", "task.name"),
+        ("run.cold_start", "teacher", "run.cold_start"),
+        ("run.cold_start", "none", "model.path"),
+        ("run.eval_questions", -1, "run.eval_questions"),
+        ("trainer.save_freq", -1, "trainer.save_freq"),
+        ("trainer.total_training_steps", None, "total_training_steps"),
+        ("memory.likelihood", "some", "likelihood"),
+        ("actor_rollout_ref.actor.shuffle", True, "shuffle"),
+        ("actor_rollout_ref.actor.ppo_max_token_len_per_gpu", 64, "ppo_max_token_len_per_gpu"),
+        ("actor_rollout_ref.actor.checkpoint.save_contents", ["model"], "hf_model"),
+    ],
+)
+def test_problems_name_their_key(cpu: DictConfig, key: str, value: object, said: str) -> None:
+    config = cpu.copy()
+    OmegaConf.update(config, key, value, merge=False)
+    problems = check(config)
+    assert any(said in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize("task", ["hotpotqa", "parquet"])
+def test_a_task_without_its_input_is_a_problem(task: str) -> None:
+    problems = check(load_config(find_recipe("cpu"), [f"task={task}"]))
+    assert len(problems) == 1
+    assert "is not set" in problems[0]
+
+
+def test_sft_of_the_gpu_recipe_composes_over_verls_own_config() -> None:
+    config = load_config(find_recipe("mempo"), [])
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        sft = compose("sft_trainer_engine", sft_overrides(config, Path("rows.parquet"), Path("out")))
+    assert (sft.model.path, sft.trainer.total_epochs, sft.trainer.n_gpus_per_node) == (
+        "Qwen/Qwen2.5-7B",
+        1,
+        8,
+    )
+    assert "hf_model" in sft.checkpoint.save_contents
