@@ -6,7 +6,6 @@ name would behave as async.
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -235,7 +234,6 @@ class MempoTrainer(trainer_base.PPOTrainer):
         super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
         self.report.rows.check(global_steps)
         metrics.update(self.report.metrics())
-        metrics["training/time"] = time.time()
         self.run_log.metrics(global_steps, metrics)
         samples = spread(self.report.records, int(self.config.run.sample_trajectories))
         self.run_log.trajectories(global_steps, samples, self.report.scores, self.tokens)

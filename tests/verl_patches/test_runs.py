@@ -48,8 +48,12 @@ def test_a_sync_run_trains_on_the_sessions_that_are_left(root):
 
 @pytest.mark.slow
 def test_a_colocate_async_run_trains_on_the_sessions_that_are_left(root):
-    with run(root, "agent.fault=first_session", "trainer.v1.trainer_mode=colocate_async") as started:
+    mode = ["trainer.v1.trainer_mode=colocate_async", "trainer.test_freq=2"]
+    with run(root, "agent.fault=first_session", *mode) as started:
         check_one_failed_session(started)
+        validated = started.metrics[-1]
+        assert validated["val-failures/total"] == 0
+        assert 0 <= validated["val-core/tiny/acc/mean@1"] <= 1
 
 
 @pytest.mark.slow
