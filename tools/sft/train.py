@@ -28,15 +28,14 @@ class TrainSettings:
         gradient_norm: larger gradients are scaled down to it.
     """
 
-    steps: int = 1500
-    drill_steps: int = 150
-    max_tokens: int = 2048
+    steps: int = 1700
+    drill_steps: int = 100
+    max_tokens: int = 2000
     learning_rate: float = 3e-3
     matrix_learning_rate: float = 0.03
     warmup_steps: int = 40
-    decay: float = 0.6
+    decay: float = 0.7
     beta2: float = 0.98
-    weight_decay: float = 0.01
     gradient_norm: float = 1.0
 
 
@@ -117,9 +116,7 @@ def _optimizers(model: Any, settings: TrainSettings) -> list[tuple[Any, float]]:
         (matrices if weight.ndim == 2 and "embed" not in name and "lm_head" not in name else others).append(
             weight
         )
-    adam = torch.optim.AdamW(
-        others, lr=settings.learning_rate, betas=(0.9, settings.beta2), weight_decay=settings.weight_decay
-    )
+    adam = torch.optim.AdamW(others, lr=settings.learning_rate, betas=(0.9, settings.beta2), weight_decay=0.0)
     return [
         (Muon(matrices, settings.matrix_learning_rate), settings.matrix_learning_rate),
         (adam, settings.learning_rate),
