@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
@@ -53,6 +54,7 @@ def run(arguments: Arguments) -> int:
         return 0
     from tools.run.pipeline import Pipeline
 
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # it logs every index at its own level, DEBUG
     with guarded():
         Pipeline(config, Teller(Console())).run()
     return 0

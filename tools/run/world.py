@@ -58,8 +58,11 @@ def _settings(config: DictConfig, seed: int) -> WorldSettings:
     from tools.world.settings import WorldSettings
 
     settings = WorldSettings(seed=seed, topk=int(config.search.topk), prompt=str(config.agent.prompt))
-    given = {key: config.task.get(key) for key in ("train", "validation")}
-    return replace(settings, **{key: int(value) for key, value in given.items() if value is not None})
+    return replace(
+        settings,
+        train=int(config.task.get("train") or settings.train),
+        validation=int(config.task.get("validation") or settings.validation),
+    )
 
 
 def _teller(say: Say) -> Callable[[int, int, float], None]:
