@@ -20,7 +20,7 @@ GRACE_S = 15.0  # Ray and vLLM need a moment to take down their own children
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP, handled as Ctrl-C is."""
+    """A signal that asks the run to end; handled as Ctrl-C is."""
 
 
 def _prctl(option: int, value: int) -> None:
@@ -36,21 +36,25 @@ def _die_with_parent() -> None:
 def guarded(grace_s: float = GRACE_S) -> Iterator[None]:
     """Everything started inside is gone when the block ends, whichever way.
 
-    Orphans (a daemon whose parent died) are handed to this process by the kernel, so they are found as well. SIGTERM
-    and SIGHUP become `Terminated`.
+    Orphans (a daemon whose parent died) are handed to this process by the kernel, so they are found as well. SIGINT,
+    SIGTERM and SIGHUP become `Terminated`, a `KeyboardInterrupt`.
     """
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     mine = descendants()
-    before = {number: signal.signal(number, _raise) for number in (signal.SIGTERM, signal.SIGHUP)}
+    # SIGINT too: a shell that starts a command in the background has it ignored, and Python then leaves it so.
+    before = {
+        number: signal.signal(number, _raise) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
     try:
         yield
     finally:
         # A second Ctrl-C must not stop the cleaning up.
-        held = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, *before)}
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)
         try:
             end_children(grace_s, spare=mine)
         finally:
-            for number, handler in {**held, **before}.items():
+            for number, handler in before.items():
                 signal.signal(number, handler)
             _prctl(PR_SET_CHILD_SUBREAPER, 0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +36,8 @@ def build_model(config: DictConfig, folder: Path, say: Say) -> None:
     Raises:
         RunError: training diverged.
     """
+    import torch
+
     from tools.sft.cold_start import cold_start
     from tools.sft.settings import SftSettings
     from tools.world.build import build_world as build
@@ -47,11 +50,15 @@ def build_model(config: DictConfig, folder: Path, say: Say) -> None:
         oracle=replace(settings.oracle, prompt=str(config.agent.prompt)),
         train=replace(settings.train, **{key: int(value) for key, value in given.items()}),
     )
+    # This process was told to use one thread, for its children's sake; here it has the machine to itself.
+    torch.set_num_threads(max(1, len(os.sched_getaffinity(0))))
     try:
         build(world, _settings(config, int(config.seed)))
         cold_start(world, world / "model", folder / "model", settings, int(config.seed), _teller(say))
     except ValueError as error:
         raise RunError(f"cold start: {error}") from error
+    finally:
+        torch.set_num_threads(1)
 
 
 def _settings(config: DictConfig, seed: int) -> WorldSettings:
