@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 import unicodedata
@@ -14,6 +15,9 @@ import numpy as np
 import Stemmer
 
 from tools.search.corpus import Document
+
+# bm25s sets its logger to DEBUG, which floods any program with a root handler (verl and its workers have one).
+logging.getLogger("bm25s").setLevel(logging.WARNING)
 
 # One token per CJK character (such text has no spaces), otherwise runs of letters and digits.
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
