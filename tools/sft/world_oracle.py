@@ -72,7 +72,7 @@ def _answer(chain: Chain, steps: list[Step], hasty: bool) -> str:
 
 @dataclass(frozen=True)
 class OracleSettings:
-    """How many demonstrations, on which worlds and with which questions."""
+    """How many demonstrations, on which worlds, with which questions and how many passages per search."""
 
     demonstrations: int = 1000
     per_world: int = 50
@@ -80,6 +80,7 @@ class OracleSettings:
         default_factory=lambda: {"person": 60, "film": 40, "novel": 40, "town": 30, "company": 30}
     )
     mixture: dict[str, float] = field(default_factory=lambda: {"1": 1.0, "2": 1.0})
+    topk: int = 3
     habits: Habits = field(default_factory=Habits)
 
 
@@ -89,7 +90,7 @@ def world_demonstrations(settings: OracleSettings, seed: int) -> Iterator[Demons
     made = 0
     while made < settings.demonstrations:
         world = make_world(settings.counts, rng)
-        search = WorldSearch(world)
+        search = WorldSearch(world, settings.topk)
         for _ in range(min(settings.per_world, settings.demonstrations - made)):
             question = draw_question(world, settings.mixture, rng)
             yield demonstrate(f"world-{made}", question, search, settings.habits, rng)

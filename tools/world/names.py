@@ -7,194 +7,50 @@ from random import Random
 
 from tools.world.relations import KINDS
 
-FIRST = [
-    "Abel",
-    "Adila",
-    "Anton",
-    "Basil",
-    "Bela",
-    "Carmo",
-    "Cora",
-    "Dario",
-    "Delia",
-    "Edda",
-    "Elio",
-    "Fenna",
-    "Filip",
-    "Gerda",
-    "Gino",
-    "Hanno",
-    "Hilda",
-    "Igor",
-    "Inga",
-    "Jonas",
-    "Kaia",
-    "Kuno",
-    "Lasse",
-    "Lena",
-    "Mirko",
-    "Mona",
-    "Nadia",
-    "Nilo",
-    "Olga",
-    "Orson",
-    "Petra",
-    "Quirin",
-    "Rhea",
-    "Rufus",
-    "Selma",
-    "Silas",
-    "Tilda",
-    "Tomas",
-    "Ulla",
-    "Viktor",
-]
-LAST = [
-    "Aldrin",
-    "Barlo",
-    "Benedek",
-    "Castel",
-    "Corvin",
-    "Dahl",
-    "Dorn",
-    "Egmont",
-    "Esker",
-    "Falk",
-    "Farren",
-    "Galt",
-    "Grieve",
-    "Hask",
-    "Holm",
-    "Ibsen",
-    "Ivers",
-    "Jarvik",
-    "Keller",
-    "Kolt",
-    "Landor",
-    "Lund",
-    "Marek",
-    "Morrow",
-    "Nash",
-    "Norvik",
-    "Oster",
-    "Palk",
-    "Pell",
-    "Quist",
-    "Ravn",
-    "Rook",
-    "Sandor",
-    "Stroud",
-    "Tarn",
-    "Thorne",
-    "Ulrik",
-    "Varga",
-    "Wendt",
-    "Zorn",
-]
-COLOUR = [
-    "Amber",
-    "Ancient",
-    "Bitter",
-    "Blue",
-    "Bright",
-    "Broken",
-    "Burning",
-    "Cold",
-    "Copper",
-    "Crimson",
-    "Dark",
-    "Distant",
-    "Empty",
-    "Fading",
-    "Final",
-    "Frozen",
-    "Gentle",
-    "Golden",
-    "Green",
-    "Hidden",
-    "Hollow",
-    "Iron",
-    "Last",
-    "Lonely",
-    "Lost",
-    "Quiet",
-    "Red",
-    "Restless",
-    "Secret",
-    "Seventh",
-    "Silent",
-    "Silver",
-    "Sleeping",
-    "Stolen",
-    "Sunken",
-    "Velvet",
-    "White",
-    "Wild",
-    "Winter",
-    "Wooden",
-]
-THING = [
-    "Anchor",
-    "Arrow",
-    "Bell",
-    "Bridge",
-    "Candle",
-    "Castle",
-    "Circle",
-    "Clock",
-    "Crown",
-    "Door",
-    "Eagle",
-    "Field",
-    "Forest",
-    "Fountain",
-    "Garden",
-    "Gate",
-    "Harbor",
-    "Heart",
-    "Horizon",
-    "House",
-    "Island",
-    "Journey",
-    "Key",
-    "Lantern",
-    "Letter",
-    "Meadow",
-    "Mirror",
-    "Mountain",
-    "Ocean",
-    "Orchard",
-    "Path",
-    "Promise",
-    "River",
-    "Shadow",
-    "Song",
-    "Station",
-    "Stone",
-    "Summer",
-    "Tower",
-    "Window",
-]
-TOWN = ["Bay", "Cape", "Fort", "Glen", "Lake", "Mount", "New", "Old", "Port", "Upper"]
-COMPANY = [
-    "Academy",
-    "Bank",
-    "Foundry",
-    "Mills",
-    "Museum",
-    "Pictures",
-    "Press",
-    "Society",
-    "Studios",
-    "Works",
-]
 
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+FIRST = _words(
+    "Abel Adila Anton Basil Bela Carmo Cora Dario Delia Edda Elio Fenna Filip Gerda Gino Hanno Hilda Igor "
+    "Inga Jonas Kaia Kuno Lasse Lena Mirko Mona Nadia Nilo Olga Orson Petra Quirin Rhea Rufus Selma Silas "
+    "Tilda Tomas Ulla Viktor"
+)
+LAST = _words(
+    "Aldrin Barlo Benedek Castel Corvin Dahl Dorn Egmont Esker Falk Farren Galt Grieve Hask Holm Ibsen "
+    "Ivers Jarvik Keller Kolt Landor Lund Marek Morrow Nash Norvik Oster Palk Pell Quist Ravn Rook Sandor "
+    "Stroud Tarn Thorne Ulrik Varga Wendt Zorn"
+)
+COLOUR = _words(
+    "Amber Ancient Bitter Blue Bright Broken Burning Cold Copper Crimson Dark Distant Empty Fading Final "
+    "Frozen Gentle Golden Green Hidden Hollow Iron Last Lonely Lost Quiet Red Restless Secret Seventh "
+    "Silent Silver Sleeping Stolen Sunken Velvet White Wild Winter Wooden"
+)
+THING = _words(
+    "Anchor Arrow Bell Bridge Candle Castle Circle Clock Crown Door Eagle Field Forest Fountain Garden "
+    "Gate Harbor Heart Horizon House Island Journey Key Lantern Letter Meadow Mirror Mountain Ocean "
+    "Orchard Path Promise River Shadow Song Station Stone Summer Tower Window"
+)
+TOWN = _words("Bay Cape Fort Glen Lake Mount New Old Port Upper")
+PLACE = _words(
+    "Alder Ashby Birch Brook Cedar Clay Cliff Dale Fern Flint Grove Haven Hazel Heath Hill Ivy Lark "
+    "Linden Maple Marsh Mill Moss Oak Pine Rowan Sand Spring Vale Willow Wren"
+)
+FIRM = _words(
+    "Acme Apex Astra Atlas Borealis Centra Delphi Echo Fortuna Gemini Helios Indigo Juno Krypton Lyra "
+    "Magna Meridian Nova Omega Orion Pax Phoenix Quanta Rex Sigma Titan Unity Vega Vertex Zenith"
+)
+COMPANY = _words("Academy Bank Foundry Mills Museum Pictures Press Society Studios Works")
+
+# The two values on a page are of different kinds and share no word, which spares a small model one source of confusion;
+# pages that compete in a search share words.
 POOLS: dict[str, tuple[list[str], list[str]]] = {
     "person": (FIRST, LAST),
     "film": (COLOUR, THING),
     "novel": (COLOUR, THING),  # films and novels may share a name
-    "town": (TOWN, LAST),
-    "company": (LAST, COMPANY),
+    "town": (TOWN, PLACE),
+    "company": (FIRM, COMPANY),
 }
 
 
