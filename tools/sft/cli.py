@@ -57,6 +57,7 @@ def oracle(
     habits = replace(
         world.habits,
         hasty=world.habits.hasty if hasty is None else hasty,
+        hasty_long=world.habits.hasty_long if hasty is None else hasty,
         forgetful=world.habits.forgetful if forgetful is None else forgetful,
     )
     world = replace(world, demonstrations=demonstrations or world.demonstrations, habits=habits)

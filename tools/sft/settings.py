@@ -15,7 +15,7 @@ def world_oracle() -> OracleOutput:
         world=OracleSettings(
             demonstrations=7000,
             mixture={"1": 1.0, "2": 2.0, "3": 1.0, "1+1": 1.0},
-            habits=Habits(hasty=0.5, forgetful=0.5),
+            habits=Habits(hasty=0.3, hasty_long=0.65, forgetful=0.65),
         )
     )
 

@@ -19,12 +19,15 @@ class Habits:
     """How careless the demonstrator is; RL has something to unlearn.
 
     Attributes:
-        hasty: share of the questions with an open hop after a search where it answers at once, with the last entity met.
+        hasty: share of the two-hop questions where it answers after the first search, with the entity met there.
+        hasty_long: the same for three hops. A greedy model takes the habit of the majority, so shares well off one half
+            decide what it does before RL, and shares of exactly one half leave it to chance.
         forgetful: share of the questions with several objectives where it drops an answer it had found from its memory,
             and then gives only the last one.
     """
 
     hasty: float = 0.0
+    hasty_long: float = 0.0
     forgetful: float = 0.0
 
 
@@ -48,7 +51,8 @@ def demonstrate(
     name: str, question: Question, search: WorldSearch, habits: Habits, rng: Random
 ) -> Demonstration:
     """One trajectory that follows the question's chains and remembers every fact on the way."""
-    hasty = len(question.chains) == 1 and rng.random() < habits.hasty
+    share = {"chain2": habits.hasty, "chain3": habits.hasty_long}.get(question.type, 0.0)
+    hasty = rng.random() < share
     forgetful = len(question.chains) > 1 and rng.random() < habits.forgetful
     steps: list[Step] = []
     known: list[str] = []

@@ -79,13 +79,13 @@ def test_rows_equal_the_agents_own_rows_and_earn_the_reward(
 
 
 def test_a_hasty_demonstration_answers_with_the_first_entity_it_meets() -> None:
-    question, demo, _ = _draw(1, Habits(hasty=1.0), {"3": 1.0})
+    question, demo, _ = _draw(1, Habits(hasty_long=1.0), {"3": 1.0})
     assert len(demo.steps) == 1
     assert demo.answer == question.chains[0].values[0].name != question.answer
 
 
 def test_a_hasty_demonstration_of_one_hop_is_right() -> None:
-    question, demo, _ = _draw(1, Habits(hasty=1.0), {"1": 1.0})
+    question, demo, _ = _draw(1, Habits(hasty=1.0, hasty_long=1.0), {"1": 1.0})
     assert demo.answer == question.answer
 
 
