@@ -47,7 +47,11 @@ def build_model(config: DictConfig, folder: Path, say: Say) -> None:
     given = {key: config.run.sft[key] for key in ("steps", "drill_steps") if config.run.sft[key] is not None}
     settings = replace(
         settings,
-        oracle=replace(settings.oracle, prompt=str(config.agent.prompt)),
+        oracle=replace(
+            settings.oracle,
+            prompt=str(config.agent.prompt),
+            world=replace(settings.oracle.world, topk=int(config.search.topk)),
+        ),
         train=replace(settings.train, **{key: int(value) for key, value in given.items()}),
     )
     # This process was told to use one thread, for its children's sake; here it has the machine to itself.
@@ -64,7 +68,7 @@ def build_model(config: DictConfig, folder: Path, say: Say) -> None:
 def _settings(config: DictConfig, seed: int) -> WorldSettings:
     from tools.world.settings import WorldSettings
 
-    settings = WorldSettings(seed=seed, topk=int(config.search.topk), prompt=str(config.agent.prompt))
+    settings = WorldSettings(seed=seed)
     return replace(
         settings,
         train=int(config.task.get("train") or settings.train),

@@ -13,7 +13,7 @@ def world_oracle() -> OracleOutput:
     """The default cold start on a world: an imperfect demonstrator, so that RL has habits to unlearn."""
     return OracleOutput(
         world=OracleSettings(
-            demonstrations=7000,
+            demonstrations=5000,
             mixture={"1": 1.0, "2": 2.0, "3": 1.0, "1+1": 1.0},
             habits=Habits(hasty=0.3, hasty_long=0.65, forgetful=0.65),
         )

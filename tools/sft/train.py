@@ -28,7 +28,7 @@ class TrainSettings:
         gradient_norm: larger gradients are scaled down to it.
     """
 
-    steps: int = 1700
+    steps: int = 1300
     drill_steps: int = 100
     max_tokens: int = 2000
     learning_rate: float = 3e-3

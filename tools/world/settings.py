@@ -24,8 +24,6 @@ class WorldSettings:
         counts: pages per kind.
         mixture: hops of each objective (`"2"`, `"1+1"`) and the weight of such questions.
         train, validation: questions per split; no question is in both.
-        topk: passages that a search returns; the cold start shows as many.
-        prompt: system prompt of the cold start (`mempo.prompts`).
         shape: sizes of the model.
     """
 
@@ -34,6 +32,4 @@ class WorldSettings:
     mixture: dict[str, float] = field(default_factory=_mixture)
     train: int = 3000
     validation: int = 600
-    topk: int = 3
-    prompt: str = "brief"
     shape: ModelShape = field(default_factory=ModelShape)
