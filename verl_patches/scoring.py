@@ -26,14 +26,24 @@ class ReferenceScorer:
 
     def answer_logprobs(self, probes: Sequence[Sequence[Probe]]) -> list[list[torch.Tensor]]:
         """See `mempo.scoring.base.Scorer`."""
-        flat = [probe for trajectory in probes for probe in trajectory]
-        if not flat:
+        # Rollouts of one question often share a memory or a history word for word: each sequence is scored once.
+        distinct: dict[tuple[tuple[int, ...], tuple[int, ...]], Probe] = {}
+        for trajectory in probes:
+            for probe in trajectory:
+                distinct.setdefault(_sequence(probe), probe)
+        if not distinct:
             return [[] for _ in probes]
-        shortest = min(flat, key=len)
-        padded = flat + [shortest] * (-len(flat) % data_parallel_size(self._workers))
+        shortest = min(distinct.values(), key=len)
+        padded = [*distinct.values(), *[shortest] * (-len(distinct) % data_parallel_size(self._workers))]
         scored = self._workers.compute_log_prob(probe_batch(padded, self._max_tokens))["log_probs"]
-        results = iter(answer_part(row, probe) for row, probe in zip(scored.unbind(), flat, strict=False))
-        return [[next(results) for _ in trajectory] for trajectory in probes]
+        row_of = dict(zip(distinct, scored.unbind(), strict=False))
+        return [
+            [answer_part(row_of[_sequence(probe)], probe) for probe in trajectory] for trajectory in probes
+        ]
+
+
+def _sequence(probe: Probe) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return tuple(probe.context_ids), tuple(probe.probe_ids)
 
 
 def probe_batch(probes: Sequence[Probe], max_tokens: int) -> TensorDict:
