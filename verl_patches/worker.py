@@ -6,6 +6,7 @@ A mixin over whatever class a role got (separate_async installs another than the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,6 +16,7 @@ import ray
 import torch
 import zmq
 from verl.single_controller.base.decorator import Dispatch, register
+from verl.utils.device import get_device_name
 
 from verl_patches.ray_classes import written_class
 
@@ -29,6 +31,7 @@ class MempoWorker:
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def init_model(self) -> None:
         super().init_model()  # type: ignore[misc]
+        share_cores()
         if getattr(self, "actor", None) is not None:
             self.loss_fn = partial(counted_loss, loss_fn=self.loss_fn)  # type: ignore[has-type]
             self.actor.set_loss_fn(self.loss_fn)  # type: ignore[attr-defined]
@@ -43,6 +46,16 @@ class MempoWorker:
         except zmq.Again as error:
             cause = self._engine_calls.cause() or f"no answer in {self.weight_sync_deadline_s:g} s"
             raise RuntimeError(f"the rollout engine did not take the new weights: {cause}") from error
+
+
+def share_cores() -> None:
+    """On a CPU: this process computes on its share of the machine's cores, whatever OMP_NUM_THREADS says.
+
+    The variable is 1 for the many processes of a run. But while a worker trains the others wait, and one core would too.
+    """
+    if get_device_name() == "cpu":
+        ranks = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
+        torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // ranks))
 
 
 class EngineCalls:

@@ -4,9 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 import ray
+import torch
 import zmq
 
-from verl_patches.worker import EngineCalls, MempoWorker, receive_deadline
+from verl_patches.worker import EngineCalls, MempoWorker, receive_deadline, share_cores
 
 
 def test_a_blocking_receive_gives_up_only_while_the_deadline_holds():
@@ -58,3 +59,21 @@ async def test_an_engine_that_only_hangs_is_told_by_its_silence(monkeypatch):
     monkeypatch.setattr(ray, "get", silent)
     with pytest.raises(RuntimeError, match="no answer in 3 s"):
         await Worker().update_weights(global_steps=1)
+
+
+def test_a_training_worker_computes_on_every_core_of_a_cpu(monkeypatch):
+    before = torch.get_num_threads()
+    monkeypatch.setattr("verl_patches.worker.get_device_name", lambda: "cpu")
+    monkeypatch.setattr("verl_patches.worker.os.sched_getaffinity", lambda pid: {0, 1, 2})
+    try:
+        share_cores()
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_on_a_gpu_the_threads_stay_as_they_are(monkeypatch):
+    before = torch.get_num_threads()
+    monkeypatch.setattr("verl_patches.worker.get_device_name", lambda: "cuda")
+    share_cores()
+    assert torch.get_num_threads() == before
