@@ -1,5 +1,7 @@
 """The entry: what it fills in, and its patience with Ray."""
 
+import os
+
 import pytest
 
 from verl_patches.main import START_ATTEMPTS, _with_patience
@@ -19,8 +21,11 @@ def test_what_follows_from_our_keys_is_filled_in(compose):
 
 
 def test_every_process_loads_the_plugin(compose, monkeypatch):
+    # The function under test writes both; monkeypatch takes back only what it has seen.
+    for name in ("TENSORBOARD_DIR", "VERL_PLATFORM"):
+        monkeypatch.setenv(name, os.environ.get(name, ""))
     monkeypatch.setenv("VERL_USE_EXTERNAL_MODULES", "another")
-    monkeypatch.delenv("TENSORBOARD_DIR", raising=False)
+    monkeypatch.delenv("TENSORBOARD_DIR")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     config = wire(compose())
     wire_environment(config)

@@ -104,7 +104,9 @@ def build_root(root: Path) -> None:
 
 def environment(scratch: Path) -> dict[str, str]:
     """What a CPU run needs to have set; Ray's files go below `scratch` (keep it short: it holds socket paths)."""
-    return os.environ | {
+    # A folder of the caller's own would take the run's TensorBoard events.
+    inherited = {name: value for name, value in os.environ.items() if name != "TENSORBOARD_DIR"}
+    return inherited | {
         "PYTHONPATH": str(REPOSITORY),
         "VERL_USE_EXTERNAL_MODULES": "verl_patches.plugin",
         "VERL_PLATFORM": "cpu",

@@ -134,7 +134,7 @@ def test_another_config_or_other_data_under_the_same_name_are_refused(
     tmp_path: Path, data: Path, stand: Stand
 ) -> None:
     run(tmp_path, data)
-    with pytest.raises(RunError, match=r"memory\.weight: 1\.0 -> 0\.5"):
+    with pytest.raises(RunError, match=r"memory\.weight: 0\.3 -> 0\.5"):
         run(tmp_path, data, "memory.weight=0.5")
     (data / "corpus.jsonl").write_text(json.dumps({"id": "2", "title": "Y", "text": "Y"}) + "\n")
     with pytest.raises(RunError, match=r"task\.files"):
