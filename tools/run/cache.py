@@ -15,12 +15,6 @@ from tools.run.stages import Say, content_key
 DONE = "complete"  # written into a folder last; without it the folder is half-built
 
 
-def file_hash(path: str | Path) -> str:
-    """SHA-256 of a file's bytes."""
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def source_hash(packages: Iterable[str]) -> str:
     """SHA-256 over the Python files of packages of ours, e.g. `tools/world`: new code builds anew."""
     digest = hashlib.sha256()

@@ -9,7 +9,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from tools.run.cache import cached, file_hash, source_hash
+from tools.hashing import file_sha256
+from tools.run.cache import cached, source_hash
 from tools.run.errors import RunError
 from tools.run.stages import Say
 
@@ -70,13 +71,13 @@ def data_inputs(config: DictConfig) -> dict[str, Any]:
     task.pop("reward", None)  # concerns the reward only
     if task["name"] == "parquet":
         folder = DataFolder(Path(task["data_dir"]))
-        return task | {"files": {name: file_hash(folder.path / name) for name in FILES}}
+        return task | {"files": {name: file_sha256(folder.path / name) for name in FILES}}
     if task["name"] == "world":
         return task | {
             "code": source_hash(["tools/world", "tools/sft", "tools/data/schema.py", "mempo/prompts.py"])
         }
     files = [path for key in ("input", "validation_input", "aliases") for path in _paths(task.get(key))]
-    hashes = [file_hash(path) for path in files]
+    hashes = [file_sha256(path) for path in files]
     for key in ("input", "validation_input", "aliases"):
         task[key] = [path.name for path in _paths(task.get(key))]
     return task | {"files": hashes, "code": source_hash(["tools/data"])}

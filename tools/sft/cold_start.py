@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from mempo.tokens import ChatTokens
+from tools.hashing import file_sha256
 from tools.sft.examples import encode_row
 from tools.sft.oracle import write_oracle
 from tools.sft.rows import read_sft_rows
 from tools.sft.settings import SftSettings
 from tools.sft.train import Report, TrainSettings, train
-from tools.world.cache import build_once, content_hash, file_sha256
+from tools.world.cache import build_once, content_hash
 
 CODE = (
     "tools/sft",

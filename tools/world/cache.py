@@ -24,12 +24,6 @@ def content_hash(settings: Mapping[str, Any], code: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def build_once(
     out: Path, settings: Mapping[str, Any], code: Iterable[str], write: Callable[[Path], None]
 ) -> Path:
