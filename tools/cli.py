@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 # name: module that holds a typer app named `app`, one line for the list.
 PARTS = {
+    "bench": ("tools.bench.cli", "Measure what the parts cost, as ratios on this machine."),
     "data": ("tools.data.cli", "Convert HotpotQA, 2WikiMultihopQA and MuSiQue into training data."),
     "eval": ("eval.cli", "Evaluate a model behind any OpenAI-compatible endpoint, and compare runs."),
     "search": ("tools.search.cli", "Serve search over a corpus of passages."),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,7 +12,11 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 
 from mempo.probe import Probe
-from mempo.scoring.base import Scorer
+from mempo.scoring.packing import schedule
+from mempo.scoring.support import Refusal
+from verl_patches.memory_worker import data_parallel_size
+
+_log = logging.getLogger(__name__)
 
 
 class ReferenceScorer:
@@ -23,6 +29,11 @@ class ReferenceScorer:
 
     def __init__(self, worker_group: Any, max_tokens: int) -> None:
         self._workers, self._max_tokens = worker_group, max_tokens
+
+    @property
+    def longest_probe(self) -> int:
+        """verl's dynamic batches hold no sequence over their budget."""
+        return self._max_tokens
 
     def answer_logprobs(self, probes: Sequence[Sequence[Probe]]) -> list[list[torch.Tensor]]:
         """See `mempo.scoring.base.Scorer`."""
@@ -40,6 +51,30 @@ class ReferenceScorer:
         return [
             [answer_part(row_of[_sequence(probe)], probe) for probe in trajectory] for trajectory in probes
         ]
+
+
+class TreeScorer:
+    """What probes share is computed once: packed trees, dealt to the data-parallel ranks.
+
+    Args:
+        worker_group: verl's `actor_rollout_wg`, of workers with the `MemoryWorker` mixin.
+        max_tokens: token budget of one forward on one rank.
+    """
+
+    def __init__(self, worker_group: Any, max_tokens: int) -> None:
+        self._workers, self._max_tokens = worker_group, max_tokens
+
+    @property
+    def longest_probe(self) -> int:
+        """No limit but the model's: what is over the budget runs alone."""
+        return sys.maxsize
+
+    def answer_logprobs(self, probes: Sequence[Sequence[Probe]]) -> list[list[torch.Tensor]]:
+        """See `mempo.scoring.base.Scorer`."""
+        plan = schedule(probes, self._max_tokens, data_parallel_size(self._workers))
+        if not plan.tokens:
+            return [[] for _ in probes]
+        return plan.collect(probes, self._workers.score_memories(plan.trees))
 
 
 def _sequence(probe: Probe) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -84,18 +119,25 @@ def answer_part(logprobs: torch.Tensor, probe: Probe) -> torch.Tensor:
     return ours[torch.tensor(probe.answer_mask, dtype=torch.bool, device=ours.device)].float().cpu()
 
 
-def data_parallel_size(worker_group: Any, mesh: str = "actor") -> int:
-    """Ranks among which verl splits a batch for this worker group."""
-    if mesh not in worker_group._dispatch_info:
-        worker_group._dispatch_info[mesh] = worker_group._query_dispatch_info(mesh)
-    return int(max(worker_group._dispatch_info[mesh])) + 1
+SCORERS: dict[str, type[TreeScorer] | type[ReferenceScorer]] = {
+    "tree": TreeScorer,
+    "reference": ReferenceScorer,
+}
 
 
-SCORERS: dict[str, Callable[[Any, int], Scorer]] = {"reference": ReferenceScorer}
+def build_scorer(
+    name: str, worker_group: Any, max_tokens: int
+) -> tuple[TreeScorer | ReferenceScorer, Refusal | None]:
+    """The scorer that `memory.scorer` names; the reference, and why, where the actor cannot run the tree.
 
-
-def build_scorer(name: str, worker_group: Any, max_tokens: int) -> Scorer:
-    """The scorer that `memory.scorer` names."""
+    Args:
+        max_tokens: token budget of one forward on one rank.
+    """
     if name not in SCORERS:
         raise ValueError(f"memory.scorer is {name!r}; known are {', '.join(SCORERS)}")
-    return SCORERS[name](worker_group, max_tokens)
+    if name == "tree":
+        refused = next(filter(None, worker_group.tree_refusal()), None)
+        if refused is not None:
+            _log.warning("memory.scorer: the reference scores instead of the tree: %s", refused.reason)
+            return ReferenceScorer(worker_group, max_tokens), refused
+    return SCORERS[name](worker_group, max_tokens), None

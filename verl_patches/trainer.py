@@ -33,12 +33,13 @@ from verl_patches.deadline import with_deadline
 from verl_patches.failures import Failure, RunFailed, check_failures, describe, failure_metrics
 from verl_patches.loader import SeededLoader
 from verl_patches.memory_credit import credit_memories
+from verl_patches.memory_worker import data_parallel_size
 from verl_patches.metrics import StepReport
 from verl_patches.minibatch import PADDING, plan_mini_batches
 from verl_patches.records import TRAIN_PARTITION, VALIDATION_PARTITION, take_records
 from verl_patches.resume import repair_tracker
 from verl_patches.run_log import RunLog, spread
-from verl_patches.scoring import build_scorer, data_parallel_size
+from verl_patches.scoring import build_scorer
 from verl_patches.settings import MemoryOptions
 from verl_patches.worker import ROWS_METRIC, extended
 
@@ -91,8 +92,12 @@ class MempoTrainer(trainer_base.PPOTrainer):
     def _setup(self) -> None:
         super()._setup()
         budget = int(self.config.actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu)
-        self.scorer = build_scorer(self.config.memory.scorer, self.actor_rollout_wg, budget)
-        self.memory_settings = self.options.scoring(max_positions=min(self._positions, budget))
+        self.scorer, self._tree_refused = build_scorer(
+            str(self.config.memory.scorer), self.actor_rollout_wg, budget
+        )
+        self.memory_settings = self.options.scoring(
+            max_positions=min(self._positions, self.scorer.longest_probe)
+        )
         # The workers give up first, with the engine's error; this one is for what they do not see.
         seconds = float(self.config.run.weight_sync_deadline_s) + 30.0
         for name in ("checkpoint_manager", "standalone_checkpoint_manager"):
@@ -234,6 +239,8 @@ class MempoTrainer(trainer_base.PPOTrainer):
         super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
         self.report.rows.check(global_steps)
         metrics.update(self.report.metrics())
+        if self._tree_refused is not None:
+            metrics[f"memory/tree_refused/{self._tree_refused.code}"] = 1
         self.run_log.metrics(global_steps, metrics)
         samples = spread(self.report.records, int(self.config.run.sample_trajectories))
         self.run_log.trajectories(global_steps, samples, self.report.scores, self.tokens)

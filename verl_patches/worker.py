@@ -18,6 +18,7 @@ import zmq
 from verl.single_controller.base.decorator import Dispatch, register
 from verl.utils.device import get_device_name
 
+from verl_patches.memory_worker import MemoryWorker
 from verl_patches.ray_classes import written_class
 
 ROWS_METRIC = "mempo_rows"
@@ -120,7 +121,7 @@ def trained_rows(response_mask: torch.Tensor) -> int:
 
 
 def extended(remote_class: Any, weight_sync_deadline_s: float) -> Any:
-    """The Ray class of a role, with the mixin in front."""
+    """The Ray class of a role, with the mixins in front."""
     base = written_class(remote_class)
     members = {"weight_sync_deadline_s": weight_sync_deadline_s}
-    return ray.remote(type(f"Mempo{base.__name__}", (MempoWorker, base), members))
+    return ray.remote(type(f"Mempo{base.__name__}", (MempoWorker, MemoryWorker, base), members))

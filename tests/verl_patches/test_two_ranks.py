@@ -1,4 +1,7 @@
-"""Two data-parallel ranks make the update that one rank makes, through verl's real worker, engine and loss."""
+"""Two data-parallel ranks make the update that one rank makes, through verl's real worker, engine and loss.
+
+So they do after they have scored memories with packed trees: 3 trajectories on one rank, 1 on the other.
+"""
 
 import socket
 import subprocess
@@ -6,7 +9,11 @@ import sys
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM
 
+from mempo.scoring.packing import schedule
+from mempo.scoring.sequences import SequenceScorer
+from tests.mempo.scoring.models import assert_same, generator, trajectory_probes
 from tests.verl_patches.tiny import REPOSITORY, build_model, environment
 from verl_patches.minibatch import plan_mini_batches
 from verl_patches.worker import ROWS_METRIC
@@ -47,10 +54,23 @@ def free_port():
 
 
 @pytest.fixture(scope="module")
-def updates(tmp_path_factory):
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranks")
+    build_model(folder / "model")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def memories():
+    """One long trajectory and three short ones, so that balance by tokens puts 1 on one rank and 3 on the other."""
+    random = generator()
+    probes = [trajectory_probes(random, turns=turns) for turns in (12, 3, 3, 4)]
+    return probes, schedule(probes, budget=400, ranks=2)
+
+
+@pytest.fixture(scope="module")
+def updates(root, memories):
     """World size → what rank 0 reported: rows of unequal number and length, the last mini-batch needs padding."""
-    root = tmp_path_factory.mktemp("ranks")
-    build_model(root / "model")
     generator = torch.Generator().manual_seed(3)
     counts = [1, 3, 2, 1, 1]
     rows = [random_row(generator, 10 + 7 * i, 12 + 5 * (i % 3)) for i in range(sum(counts))]
@@ -71,9 +91,8 @@ def updates(tmp_path_factory):
     results = {}
     for world in (1, 2):
         job, out = root / f"job{world}.pt", root / f"out{world}.pt"
-        torch.save(
-            {"overrides": overrides, "rows": rows, "plan": plan_mini_batches(trajectories, 3, world)}, job
-        )
+        plan = {"overrides": overrides, "rows": rows, "plan": plan_mini_batches(trajectories, 3, world)}
+        torch.save(plan if world == 1 else plan | {"trees": memories[1].trees}, job)
         port = free_port()
         ranks = [start(job, out, root, rank, world, port) for rank in range(world)]
         logs = [rank.communicate(timeout=240)[0] for rank in ranks]
@@ -105,3 +124,15 @@ def test_loss_and_weights_are_those_of_one_rank(updates):
 def test_padding_rows_are_not_counted(updates):
     assert sum(flatten(updates[1]["metrics"][ROWS_METRIC])) == 8
     assert sum(flatten(updates[2]["metrics"][ROWS_METRIC])) == 8
+
+
+def test_memories_scored_on_unequal_ranks_have_the_log_probs_of_one_sequence_per_probe(
+    root, memories, updates
+):
+    probes, plan = memories
+    members = [[member for pack in packs for member in pack.members] for packs in plan.ranks]
+    assert sorted(map(len, members)) == [1, 3]
+    assert len({len(packs) for packs in plan.ranks}) == 1, "the same number of forwards on both"
+    answers = [torch.load(root / f"out2.pt.scores{rank}") for rank in range(2)]
+    model = AutoModelForCausalLM.from_pretrained(root / "model", dtype=torch.float32)
+    assert_same(plan.collect(probes, answers), SequenceScorer(model, 4_000).answer_logprobs(probes))

@@ -1,7 +1,8 @@
 """One data-parallel rank of verl's real actor worker, without Ray: `python -m tests.verl_patches.update_rank JOB OUT`.
 
 The job holds the config's overrides, the rows and a mini-batch plan; RANK, WORLD_SIZE and MASTER_* come from the
-environment. Rank 0 writes the loss, the rows it counted and the weights after the update.
+environment. Each rank first scores its trees, if the job has some. Rank 0 writes the loss, the rows it counted and the
+weights after the update; every rank its scores.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
+from verl_patches.memory_worker import MemoryWorker
 from verl_patches.minibatch import PADDING
 from verl_patches.worker import MempoWorker
 
 
-class CountingActor(MempoWorker, ActorRolloutRefWorker):
+class Actor(MempoWorker, MemoryWorker, ActorRolloutRefWorker):
     """What `extended` builds for Ray."""
 
 
@@ -56,8 +58,11 @@ def main(job_path: str, out_path: str) -> None:
         config = compose("tiny", overrides=job["overrides"])
     with open_dict(config):
         config.actor_rollout_ref.actor.optim.total_training_steps = 2
-    worker = CountingActor(config=config.actor_rollout_ref, role="actor")
+    worker = Actor(config=config.actor_rollout_ref, role="actor")
     worker.init_model()
+    if "trees" in job:
+        assert worker.tree_refusal() is None
+        torch.save(worker.score_memories(job["trees"][rank]), f"{out_path}.scores{rank}")
     plan = job["plan"]
     share = len(plan.layout) // world
     own = plan.layout[rank * share : (rank + 1) * share]
