@@ -18,6 +18,7 @@ from mempo.tokens import ChatTokens
 from mempo.trajectory import ContextMode, Trajectory
 
 RIGHT, WRONG = "rome", "paris"
+SCRIPTED_LOGPROB = -1.0  # of tokens that the model did not write
 
 _sessions = 0
 
@@ -45,7 +46,7 @@ class ScriptedModel:
         action = "<search>\nrome\n</search>" if turn == 0 else f"<answer>\n{said}\n</answer>"
         closing = [*own(f"\n</mem>\n<think>\nking\n</think>\n{action}"), self._tokens.turn_end_id]
         ids = opening + [token for token, _ in kept] + closing
-        scripted = [-1.0]
+        scripted = [SCRIPTED_LOGPROB]
         logprobs = scripted * len(opening) + [logprob for _, logprob in kept] + scripted * len(closing)
         return Generation(ids, logprobs)
 

@@ -1,9 +1,13 @@
 """Real runs on the CPU: verl's trainer, Ray, vLLM and FSDP2 around a tiny random model."""
 
 import pytest
+import torch
+from transformers import AutoModelForCausalLM
 
 from mempo.memory_scores import STATUSES
+from mempo.trajectory import Trajectory
 from tests.verl_patches.running import run
+from tests.verl_patches.scripted import SCRIPTED_LOGPROB
 from tests.verl_patches.tiny import build_root
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
@@ -75,7 +79,7 @@ def test_a_killed_run_goes_on_with_the_questions_of_an_unbroken_one(tmp_path_fac
     unbroken_root, killed_root = tmp_path_factory.mktemp("unbroken"), tmp_path_factory.mktemp("killed")
     for folder in (unbroken_root, killed_root):
         build_root(folder)
-    with run(unbroken_root, *every) as unbroken:
+    with run(unbroken_root, *every, "memory.scorer=reference") as unbroken:
         assert unbroken.finish() == 0, unbroken.log[-6000:]
     with run(killed_root, *resume) as killed:
         killed.wait_for_step(3)
@@ -94,3 +98,28 @@ def test_a_killed_run_goes_on_with_the_questions_of_an_unbroken_one(tmp_path_fac
 
     assert rewards(resumed) == rewards(unbroken), "the same seed gives the same first step"
     assert len({reward for _, reward in rewards(unbroken)}) > 1
+    for name in ("memory/p_memory", "memory/p_full", "memory/reward_std"):
+        by_tree, plainly = resumed.metrics[0][name], unbroken.metrics[0][name]
+        assert by_tree == pytest.approx(plainly, abs=1e-4), "the tree scores as the reference does"
+    assert "memory/tree_refused" not in resumed.log
+
+    fresh, stale = (largest_error(unbroken_root, unbroken.trajectories(2), step) for step in (1, 3))
+    assert fresh < 1e-3, "the engine samples with the weights that the trainer has"
+    assert stale > 10 * fresh
+
+
+def largest_error(root, lines, step):
+    """Largest difference between the log-probs that the engine reported and those under the weights of a checkpoint."""
+    folder = root / "checkpoints" / f"global_step_{step}" / "actor" / "huggingface"
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    errors = []
+    for line in lines:
+        for turn in Trajectory.from_record(line["trajectory"]).turns:
+            ids = torch.tensor([turn.prompt_ids + turn.response_ids])
+            with torch.no_grad():
+                logprobs = model(ids).logits[0].log_softmax(-1)
+            for place, (token, said) in enumerate(zip(turn.response_ids, turn.logprobs, strict=True)):
+                if said != SCRIPTED_LOGPROB:
+                    errors.append(abs(float(logprobs[len(turn.prompt_ids) + place - 1, token]) - said))
+    assert errors
+    return max(errors)
