@@ -46,8 +46,8 @@ def test_pieces_of_a_conversation_equal_one_full_render(
         for text in (question, said, page)
     ):
         return
-    if name == "qwen3":
-        said = said.strip("\n") or "x"  # its template strips newlines around an assistant's content
+    # White space merges with the newline before it in a render, and never where a model writes it token by token.
+    said = said.lstrip() or "x"
     talk = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": question}]
     first = tokens.first_prompt("Be brief.", question) + tokens.generation_prompt_ids
     rendered = tokenizer.apply_chat_template(talk, tokenize=False, add_generation_prompt=True)
