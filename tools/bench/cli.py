@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tools.bench.scoring import ScoringBench, model_folder
+from tools.bench.search import SearchBench
 
 app = typer.Typer(no_args_is_help=True, help="Benchmarks: ratios measured in one run, on this machine.")
 
@@ -88,6 +89,48 @@ def scoring_command(
         typer.echo(json.dumps(results, indent=1))
     else:
         Console().print(_table(results))
+
+
+@app.command("search")
+def search_command(
+    url: Annotated[str, typer.Option(help="Address of a running `mempo search serve`.")],
+    index: Annotated[
+        Path | None,
+        typer.Option(
+            help="The server's index: queries come from its passages; bm25s searches it in-process."
+        ),
+    ] = None,
+    queries: Annotated[
+        Path | None, typer.Option(help="Queries instead: one per line, or JSON lines with `question`.")
+    ] = None,
+    clients: Annotated[int, typer.Option(min=1, help="Single-query clients at the same time.")] = 64,
+    batch: Annotated[int, typer.Option(min=1, help="Queries per request of the batched measurement.")] = 64,
+    batch_clients: Annotated[int, typer.Option(min=1, help="Clients of that measurement.")] = 4,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Length of each measurement.")] = 10.0,
+    topk: Annotated[int, typer.Option(min=1, help="Results per query.")] = 3,
+    seed: Annotated[int, typer.Option(help="Draws the queries.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything, settings included.")] = False,
+) -> None:
+    """Puts a running server under load: single queries, batches, and plain bm25s in this process to compare.
+
+    Example: mempo search serve --index wiki.index --workers 2, then
+    mempo bench search --url http://127.0.0.1:8000 --index wiki.index
+    """
+    try:
+        result = SearchBench(url, index, queries, clients, batch, batch_clients, seconds, topk, seed).run()
+    except (OSError, ValueError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from error
+    if as_json:
+        typer.echo(json.dumps(result, indent=1))
+    else:
+        table = Table(title=f"Search under load: {url}", show_header=False)
+        for name, value in result.items():
+            if name != "settings":
+                table.add_row(
+                    name.replace("_", " "), f"{value:.1f}" if isinstance(value, float) else str(value)
+                )
+        Console().print(table)
 
 
 def _table(results: list[dict[str, Any]]) -> Table:

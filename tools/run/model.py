@@ -16,7 +16,10 @@ COLD_STARTS = ("none", "world", "verl")
 MODEL_CODE = [
     "tools/world",
     "tools/sft",
+    "tools/search/analyzer.py",
+    "tools/search/bm25.py",
     "tools/search/index.py",
+    "tools/search/titles.py",
     "mempo/prompts.py",
     "mempo/probe.py",
     "mempo/tokens.py",

@@ -1,38 +1,51 @@
-"""The search server's routes: `POST /retrieve` in the Search-R1 shape, `GET /health`, `GET /ready`."""
+"""The search server's routes: `/retrieve`, `/access`, `/health`, `/ready`, `/metrics`."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
-from fastapi import FastAPI, Request
+import orjson
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, ValidationError
 
-from tools.search.index import Hit
+from tools.search.backend import Backend
+from tools.search.batching import QueueFull
+from tools.search.client import SearchFailure
+from tools.search.metrics import Metrics
 from tools.search.settings import ServerSettings
+from tools.search.shapes import (
+    AccessBody,
+    BadRequest,
+    RetrieveBody,
+    page_answer,
+    read_access,
+    read_search,
+    search_answer,
+)
+
+_log = logging.getLogger(__name__)
+RELOAD_CHECK_S = 1.0
 
 
-class Searcher(Protocol):
-    """What the server needs of an index; `search` may block and is called from several threads."""
+@dataclass(frozen=True)
+class Source:
+    """Where a server's index comes from.
 
-    def __len__(self) -> int: ...
+    Attributes:
+        load: opens it; may block for long, runs in a thread.
+        version: changes when another index has taken its place; None for one that never changes.
+    """
 
-    def search(self, query: str, topk: int) -> list[Hit]: ...
-
-
-class RetrieveRequest(BaseModel):
-    """Body of `/retrieve`; other keys are ignored, as clients send more than they need."""
-
-    model_config = ConfigDict(strict=True)
-
-    queries: list[str]
-    topk: int | None = None
-    return_scores: bool = False
+    load: Callable[[], Backend]
+    version: Callable[[], Any] | None = None
 
 
 class _Refusal(Exception):
@@ -44,48 +57,38 @@ class _Refusal(Exception):
 
 
 class _State:
-    """The index once it is loaded, or why it is not; and how many requests are waiting."""
+    """The backend once it is loaded, or why it is not."""
 
-    index: Searcher | None = None
+    backend: Backend | None = None
     failure: str | None = None
-    waiting: int = 0
 
 
 def create_app(
-    load: Callable[[], Searcher], settings: ServerSettings, on_failure: Callable[[str], None] = lambda _: None
+    source: Source, settings: ServerSettings, on_failure: Callable[[str], None] = lambda _: None
 ) -> FastAPI:
-    """The application. `load` runs in a thread after start-up, so that `/health` answers while a large index loads.
+    """The application. The index loads in a thread after start-up, so that `/health` answers while a large one loads.
 
     Args:
-        on_failure: called on the event loop with the reason if `load` raises; `/ready` then says so as well.
+        on_failure: called on the event loop with the reason if loading fails; `/ready` then says so as well.
     """
-    state = _State()
+    state, metrics = _State(), Metrics()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        pool = ThreadPoolExecutor(settings.threads, thread_name_prefix="search")
-        app.state.pool = pool
-
-        async def load_index() -> None:
-            try:
-                state.index = await asyncio.get_running_loop().run_in_executor(pool, load)
-            except Exception as error:  # whatever it is, it must reach /ready and the caller instead of a log
-                state.failure = str(error) or type(error).__name__
-                on_failure(state.failure)
-
-        loading = asyncio.create_task(load_index())
+        keeping = asyncio.create_task(_keep(source, state, metrics, on_failure))
         yield
-        loading.cancel()
-        pool.shutdown(wait=False, cancel_futures=True)
+        keeping.cancel()
+        if state.backend is not None:
+            await state.backend.aclose()
 
     app = FastAPI(title="mempo search", lifespan=lifespan)
-    app.state.search = state
 
     @app.exception_handler(_Refusal)
     async def refuse(_: Request, refusal: _Refusal) -> JSONResponse:
         return JSONResponse({"error": str(refusal)}, status_code=refusal.status, headers=refusal.headers)
 
     @app.get("/health")
+    @app.get("/healthz", include_in_schema=False)
     async def health() -> dict[str, str]:
         """The process is alive; says nothing about the index."""
         return {"status": "ok"}
@@ -95,43 +98,112 @@ def create_app(
         """200 once searches can be answered, 503 while the index loads, 500 if it could not be loaded."""
         if state.failure is not None:
             return JSONResponse({"status": "failed", "error": state.failure}, status_code=500)
-        if state.index is None:
+        if state.backend is None:
             return JSONResponse({"status": "loading"}, status_code=503, headers={"Retry-After": "1"})
-        return JSONResponse({"status": "ready", "documents": len(state.index)})
+        return JSONResponse({"status": "ready", "documents": state.backend.documents})
 
-    schema = {
-        "requestBody": {"content": {"application/json": {"schema": RetrieveRequest.model_json_schema()}}}
-    }
+    @app.get("/metrics")
+    async def numbers() -> Response:
+        """Counters in the Prometheus format, over all workers."""
+        return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
-    @app.post("/retrieve", openapi_extra=schema)
-    async def retrieve(request: Request) -> dict[str, Any]:
+    @app.post("/retrieve", openapi_extra=_body_schema(RetrieveBody))
+    async def retrieve(request: Request) -> Response:
         """Results of every query, best first. A query that matches nothing, or is blank, has an empty list."""
-        _check_token(request, settings.token)
-        body = _parse(await _read(request, settings.max_body_bytes), settings)
-        if state.index is None:
-            raise _Refusal(503, "the index is still loading; wait for /ready", {"Retry-After": "1"})
-        if state.waiting >= settings.max_waiting:
-            raise _Refusal(503, f"{state.waiting} requests are waiting already", {"Retry-After": "1"})
-        topk = settings.default_topk if body.topk is None else body.topk
-        state.waiting += 1
+
+        async def answer(backend: Backend, body: bytes) -> Any:
+            asked = read_search(body, settings)
+            results = await backend.search(asked.queries, asked.topk)
+            metrics.queries.inc(len(results))
+            metrics.empty.inc(sum(not hits for hits in results))
+            return search_answer(asked, results)
+
+        return await handle(request, "/retrieve", answer)
+
+    @app.post("/access", openapi_extra=_body_schema(AccessBody))
+    async def access(request: Request) -> Response:
+        """Pages by address or by title; null for one that is not there."""
+
+        async def answer(backend: Backend, body: bytes) -> Any:
+            pages = await backend.pages(read_access(body, settings))
+            return {"result": [page_answer(passages) for passages in pages]}
+
+        return await handle(request, "/access", answer)
+
+    async def handle(
+        request: Request, route: str, answer: Callable[[Backend, bytes], Awaitable[Any]]
+    ) -> Response:
+        begin, status = time.perf_counter(), 500
         try:
-            results = await asyncio.get_running_loop().run_in_executor(
-                app.state.pool, _search_all, state.index, body.queries, topk
-            )
+            _check_token(request, settings.token)
+            body = await _read(request, settings.max_body_bytes)
+            if state.backend is None:
+                raise _Refusal(503, "the index is still loading; wait for /ready", {"Retry-After": "1"})
+            try:
+                content = await answer(state.backend, body)
+            except BadRequest as error:
+                raise _Refusal(422, str(error)) from error
+            except QueueFull as error:
+                raise _Refusal(503, str(error), {"Retry-After": "1"}) from error
+            except SearchFailure as error:
+                raise _Refusal(502, f"{error.cause}: {error}") from error
+            status = 200
+            return Response(_dump(content), media_type="application/json")
+        except _Refusal as refusal:
+            status = refusal.status
+            raise
         finally:
-            state.waiting -= 1
-        return {"result": [[_result(hit, body.return_scores) for hit in hits] for hits in results]}
+            metrics.requests.labels(route, str(status)).inc()
+            metrics.seconds.labels(route).observe(time.perf_counter() - begin)
+            metrics.waiting.set(state.backend.waiting if state.backend else 0)
 
     return app
 
 
-def _search_all(index: Searcher, queries: list[str], topk: int) -> list[list[Hit]]:
-    return [index.search(query, topk) if query.strip() else [] for query in queries]
+async def _keep(source: Source, state: _State, metrics: Metrics, on_failure: Callable[[str], None]) -> None:
+    """Loads the index, then every newer one that takes its place; a newer one that cannot be loaded is left aside."""
+    version = _version(source)
+    try:
+        state.backend = await asyncio.to_thread(source.load)
+    except Exception as error:  # whatever it is, it must reach /ready and the caller instead of a log
+        state.failure = str(error) or type(error).__name__
+        on_failure(state.failure)
+        return
+    while source.version is not None:
+        await asyncio.sleep(RELOAD_CHECK_S)
+        now = _version(source)
+        if now is None or now == version:  # None: it is being replaced at this moment
+            continue
+        version = now
+        try:
+            newer = await asyncio.to_thread(source.load)
+        except Exception as error:
+            metrics.reloads.labels("failed").inc()
+            _log.error("the new index cannot be loaded, the old one goes on: %s", error)
+            continue
+        metrics.reloads.labels("done").inc()
+        old, state.backend = state.backend, newer
+        while old.waiting:  # noqa: ASYNC110 (its last searches)
+            await asyncio.sleep(0.1)
+        await old.aclose()
 
 
-def _result(hit: Hit, with_score: bool) -> dict[str, Any]:
-    document = {"id": hit.document.id, "contents": hit.document.contents}
-    return {"document": document, "score": hit.score} if with_score else document
+def _version(source: Source) -> Any:
+    try:
+        return source.version() if source.version is not None else None
+    except OSError:
+        return None
+
+
+def _dump(content: Any) -> bytes:
+    try:
+        return orjson.dumps(content)
+    except TypeError:  # a lone surrogate in a document
+        return json.dumps(content).encode()
+
+
+def _body_schema(kind: type[RetrieveBody] | type[AccessBody]) -> dict[str, Any]:
+    return {"requestBody": {"content": {"application/json": {"schema": kind.model_json_schema()}}}}
 
 
 def _check_token(request: Request, token: str | None) -> None:
@@ -150,27 +222,3 @@ async def _read(request: Request, limit: int) -> bytes:
         if len(body) > limit:
             raise _Refusal(413, f"the body is larger than {limit} bytes; send fewer queries at a time")
     return bytes(body)
-
-
-def _parse(body: bytes, settings: ServerSettings) -> RetrieveRequest:
-    try:
-        request = RetrieveRequest.model_validate_json(body)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "body"
-        raise _Refusal(422, f"{place}: {first['msg']}") from error
-    if not request.queries:
-        raise _Refusal(422, "queries: the list is empty")
-    if len(request.queries) > settings.max_queries:
-        raise _Refusal(
-            422, f"queries: {len(request.queries)} given, at most {settings.max_queries} are allowed"
-        )
-    for position, query in enumerate(request.queries):
-        if len(query) > settings.max_query_chars:
-            raise _Refusal(
-                422,
-                f"queries.{position}: {len(query)} characters, at most {settings.max_query_chars} are allowed",
-            )
-    if request.topk is not None and not 1 <= request.topk <= settings.max_topk:
-        raise _Refusal(422, f"topk: {request.topk} given, 1 to {settings.max_topk} are allowed")
-    return request

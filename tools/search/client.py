@@ -15,6 +15,7 @@ import httpx
 
 from mempo.agents.base import ToolReply
 from mempo.prompts import format_passages
+from tools.search.result_cache import ResultCache
 from tools.search.wire import WireError, parse_results
 
 logger = logging.getLogger(__name__)
@@ -49,14 +50,16 @@ class SearchSettings:
         retries: further attempts after a connection error, 429 or a server error.
         token: bearer token, if the server wants one.
         connections: connections kept open to the server.
+        cache_size: results that are kept for rollouts which ask the same.
     """
 
     url: str
     topk: int = 3
     deadline_s: float = 30.0
-    retries: int = 5
+    retries: int = 8
     token: str | None = field(default=None, repr=False)  # must not reach logs
     connections: int = 64
+    cache_size: int = 4096
 
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):
@@ -70,12 +73,13 @@ class SearchSettings:
 class SearchClient:
     """A `Tool`: one query in, one observation out; never raises for a failed search.
 
-    One object may be shared by any number of tasks of one event loop. `counts` holds how many queries ended as `ok`,
-    `empty`, `blank` and `failed/<cause>`.
+    One object may be shared by any number of tasks of one event loop; a query that several of them ask is sent once.
+    `counts` holds how many queries ended as `ok`, `empty`, `blank` and `failed/<cause>`, and how many of them were
+    answered from what another had asked (`cached`).
     """
 
     def __init__(
-        self, url: str, *, topk: int = 3, deadline_s: float = 30.0, retries: int = 5, token: str | None = None
+        self, url: str, *, topk: int = 3, deadline_s: float = 30.0, retries: int = 8, token: str | None = None
     ) -> None:
         self._configure(SearchSettings(url, topk, deadline_s, retries, token))
 
@@ -91,6 +95,7 @@ class SearchClient:
         self.counts: Counter[str] = Counter()
         self._url = settings.url.rstrip("/").removesuffix("/retrieve") + "/retrieve"
         self._http: httpx.AsyncClient | None = None
+        self._cache: ResultCache[list[tuple[str, str]]] = ResultCache(settings.cache_size)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._free = asyncio.Semaphore(settings.connections)
         self._jitter = random.Random()  # own generator: must not move the run's seeded ones
@@ -99,13 +104,16 @@ class SearchClient:
         """Searches for `query`."""
         if not query.strip():
             return self._reply("blank", BLANK_TEXT, "blank")
+        deadline_s = self.settings.deadline_s
         try:
-            async with asyncio.timeout(self.settings.deadline_s):
-                passages = await self._search(query)
+            async with asyncio.timeout(deadline_s):
+                passages, again = await self._results().get(query, self._within_deadline)
         except TimeoutError:
-            return self._failed(SearchFailure("timeout", f"no result within {self.settings.deadline_s:g} s"))
+            return self._failed(SearchFailure("timeout", f"no result within {deadline_s:g} s"))
         except SearchFailure as failure:
             return self._failed(failure)
+        if again:
+            self.counts["cached"] += 1
         if not passages:
             return self._reply("empty", EMPTY_TEXT, "empty")
         return self._reply("ok", format_passages(passages), "ok")
@@ -127,6 +135,14 @@ class SearchClient:
         if count & (count - 1) == 0:  # 1, 2, 4, 8 …: a server that is down must not flood the log
             logger.warning("search failed (%s, %d so far): %s", failure.cause, count, failure)
         return reply
+
+    def _results(self) -> ResultCache[list[tuple[str, str]]]:
+        self._connection()  # another event loop begins with an empty cache
+        return self._cache
+
+    async def _within_deadline(self, query: str) -> list[tuple[str, str]]:
+        async with asyncio.timeout(self.settings.deadline_s):
+            return await self._search(query)
 
     async def _search(self, query: str) -> list[tuple[str, str]]:
         """Tries until it works, retries are used up, or the wait would outlast the deadline."""
@@ -162,7 +178,7 @@ class SearchClient:
                 f"status_{response.status_code}",
                 f"{self._url}: HTTP {response.status_code}: {response.text[:200]}",
                 retry=response.status_code in RETRIED_STATUSES,
-                wait_s=_retry_after(response),
+                wait_s=retry_after(response),
             )
         try:
             return parse_results(response.content, queries=1)[0]
@@ -176,6 +192,7 @@ class SearchClient:
             token = self.settings.token
             size = self.settings.connections
             self._loop = loop
+            self._cache = ResultCache(self.settings.cache_size)
             # Queries wait here for a connection: httpx's own queue slows down with the square of its length.
             self._free = asyncio.Semaphore(size)
             self._http = httpx.AsyncClient(
@@ -187,7 +204,7 @@ class SearchClient:
         return self._http
 
 
-def _retry_after(response: httpx.Response) -> float | None:
+def retry_after(response: httpx.Response) -> float | None:
     """Seconds that a Retry-After header asks for, given as a number or a date; None without a readable header."""
     value = response.headers.get("retry-after", "")
     try:

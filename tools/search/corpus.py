@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from tools.search.wire import join_contents, split_contents
 
@@ -25,6 +27,7 @@ class Document:
     id: str
     title: str
     text: str
+    url: str | None = None
 
     @property
     def contents(self) -> str:
@@ -52,7 +55,10 @@ def parse_document(line: str) -> Document:
         title, text = " ".join(_string(record, "title").split()), _string(record, "text")
     if not title.strip() and not text.strip():
         raise ValueError("title and text are both blank")
-    return Document(str(name), title, text)
+    url = record.get("url")
+    if url is not None and not isinstance(url, str):
+        raise ValueError(f"field url: a string is expected, got {type(url).__name__}")
+    return Document(str(name), title, text, url)
 
 
 def _string(record: dict[str, Any], field: str) -> str:
@@ -64,52 +70,86 @@ def _string(record: dict[str, Any], field: str) -> str:
     return value
 
 
-def parse_corpus(lines: Iterable[str], name: str = "corpus") -> list[Document]:
-    """Reads all lines; blank lines are allowed.
+class Corpus:
+    """Reads documents line by line; blank lines are allowed.
+
+    Malformed lines are left out, counted in `malformed`, and the first few kept in `problems`, by number. What was read
+    stands there once the iteration is over.
+
+    Args:
+        lines: JSON lines.
+        name: what messages call the corpus.
+        strict: raise at the end if any line was malformed.
+    """
+
+    def __init__(self, lines: Iterable[str], name: str = "corpus", strict: bool = True) -> None:
+        self._lines, self._name, self._strict = lines, name, strict
+        self.malformed = 0
+        self.documents = 0
+        self.problems: list[str] = []
+
+    def __iter__(self) -> Iterator[Document]:
+        """Documents in their order.
+
+        Raises:
+            CorpusError: an id is repeated, there is no document, or, if strict, a line is malformed (all of them are
+                counted first). A corpus with holes gives wrong search results, so a strict one is not used in part.
+        """
+        first_line: dict[str, int] = {}
+        repeated = 0
+        for number, line in enumerate(self._lines, 1):
+            if not line.strip():
+                continue
+            try:
+                document = parse_document(line)
+            except ValueError as error:
+                self.malformed += 1
+                self._note(number, str(error))
+                continue
+            if document.id in first_line:
+                repeated += 1
+                used = first_line[document.id]
+                self._note(number, f"id {document.id!r} was used in line {used}; ids must be unique")
+                continue
+            first_line[document.id] = number
+            self.documents += 1
+            yield document
+        if repeated or (self.malformed and self._strict):
+            raise CorpusError(
+                f"{self._name}: {self.malformed + repeated} malformed line(s); mend or remove them:\n{self.report()}"
+            )
+        if not self.documents:
+            raise CorpusError(f"{self._name}: no document in it; one JSON object per line is expected")
+
+    def report(self) -> str:
+        """The problems, one per line."""
+        return "\n".join(f"  {problem}" for problem in self.problems)
+
+    def _note(self, number: int, problem: str) -> None:
+        if len(self.problems) < SHOWN_PROBLEMS:
+            self.problems.append(f"line {number}: {problem}")
+        elif len(self.problems) == SHOWN_PROBLEMS:
+            self.problems.append("and more")
+
+
+@contextmanager
+def corpus_lines(path: Path) -> Iterator[tuple[Iterator[str], Callable[[], int]]]:
+    """The lines of a corpus file, gzip-compressed if its name ends in `.gz`, and how many of its bytes were read so far.
 
     Raises:
-        CorpusError: any line is malformed or repeats an id (all of them are counted, the first few shown), or there
-            is no document. A corpus with holes would give wrong search results, so none is served in part.
+        CorpusError: the file is missing, cannot be read, or is not UTF-8.
     """
-    documents: list[Document] = []
-    first_line: dict[str, int] = {}
-    problems: list[str] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            document = parse_document(line)
-            if document.id in first_line:
-                raise ValueError(
-                    f"id {document.id!r} was used in line {first_line[document.id]}; ids must be unique"
-                )
-        except ValueError as error:
-            problems.append(f"line {number}: {error}")
-            continue
-        first_line[document.id] = number
-        documents.append(document)
-    if problems:
-        shown = "\n  ".join(problems[:SHOWN_PROBLEMS])
-        rest = len(problems) - SHOWN_PROBLEMS
-        raise CorpusError(
-            f"{name}: {len(problems)} malformed line(s); mend or remove them:\n  {shown}"
-            + (f"\n  and {rest} more" if rest > 0 else "")
-        )
-    if not documents:
-        raise CorpusError(f"{name}: no document in it; one JSON object per line is expected")
-    return documents
+    try:
+        with path.open("rb") as raw:
+            plain = gzip.open(raw) if path.suffix == ".gz" else raw  # noqa: SIM115 (closed with `raw`)
+            yield io.TextIOWrapper(cast("IO[bytes]", plain), encoding="utf-8-sig", newline="\n"), raw.tell
+    except (OSError, EOFError) as error:
+        raise CorpusError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    except UnicodeDecodeError as error:
+        raise CorpusError(f"{path}: not UTF-8 (byte {error.start}); convert it first") from error
 
 
 def read_corpus(path: str | Path) -> list[Document]:
-    """Reads a corpus file, gzip-compressed if its name ends in `.gz`. Raises CorpusError, also for a missing file."""
-    path = Path(path)
-    try:
-        if path.suffix == ".gz":
-            with gzip.open(path, "rt", encoding="utf-8-sig", newline="\n") as lines:
-                return parse_corpus(lines, str(path))
-        with path.open(encoding="utf-8-sig", newline="\n") as lines:
-            return parse_corpus(lines, str(path))
-    except OSError as error:
-        raise CorpusError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise CorpusError(f"{path}: not UTF-8 (byte {error.start}); convert it first") from error
+    """All documents of a corpus file. Raises CorpusError, also for a malformed line or a missing file."""
+    with corpus_lines(Path(path)) as (lines, _):
+        return list(Corpus(lines, str(path)))

@@ -18,8 +18,10 @@ class ServerSettings:
         token: bearer token that `/retrieve` asks for; needed unless `host` is a loopback address.
         default_topk: results per query where the request names no `topk`.
         max_topk, max_queries, max_query_chars, max_body_bytes: a request over one of them is refused with its name.
-        max_waiting: requests at work or waiting; more get 503 with Retry-After.
-        threads: searches at the same time.
+        max_waiting: queries of one worker that are at work or waiting; more get 503 with Retry-After.
+        max_batch: queries that are searched in one call.
+        threads: calls of one worker at the same time.
+        workers: processes; they share the socket and, through memory maps, the index.
     """
 
     host: str = "127.0.0.1"
@@ -31,7 +33,9 @@ class ServerSettings:
     max_query_chars: int = 4_000
     max_body_bytes: int = 4_000_000
     max_waiting: int = 4_096
-    threads: int = 2
+    max_batch: int = 64
+    threads: int = 1
+    workers: int = 1
 
     def __post_init__(self) -> None:
         if not self.token and not is_loopback(self.host):

@@ -20,7 +20,10 @@ from tools.world.cache import build_once, content_hash
 CODE = (
     "tools/sft",
     "tools/world",
+    "tools/search/analyzer.py",
+    "tools/search/bm25.py",
     "tools/search/index.py",
+    "tools/search/titles.py",
     "mempo/prompts.py",
     "mempo/probe.py",
     "mempo/tokens.py",

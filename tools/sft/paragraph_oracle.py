@@ -11,7 +11,7 @@ from typing import Any
 from mempo.answers import normalize
 from mempo.prompts import format_passages
 from tools.search.corpus import read_corpus
-from tools.search.index import BM25Index
+from tools.search.index import Index, bm25_index
 from tools.sft.demonstration import Demonstration, Step
 
 TOPK = 3
@@ -28,7 +28,7 @@ def paragraph_demonstrations(data_dir: Path, seed: int) -> Iterator[Demonstratio
         ValueError: a line of supporting.jsonl is malformed; names file, line and field.
     """
     del seed
-    index = BM25Index(read_corpus(data_dir / "corpus.jsonl"))
+    index = bm25_index(read_corpus(data_dir / "corpus.jsonl"))
     source = data_dir / "supporting.jsonl"
     with source.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
@@ -42,7 +42,7 @@ def paragraph_demonstrations(data_dir: Path, seed: int) -> Iterator[Demonstratio
                 ) from error
 
 
-def demonstrate_paragraphs(record: dict[str, Any], index: BM25Index) -> Demonstration:
+def demonstrate_paragraphs(record: dict[str, Any], index: Index) -> Demonstration:
     """One trajectory; the memory gains the sentence of each paragraph that bears on the question."""
     paragraphs = record["paragraphs"]
     steps: list[Step] = []

@@ -8,7 +8,7 @@ from random import Random
 
 from mempo.prompts import format_passages, join_objectives
 from tools.search.corpus import Document
-from tools.search.index import BM25Index
+from tools.search.index import bm25_index
 from tools.sft.demonstration import Demonstration, Step
 from tools.world.facts import World, make_world
 from tools.world.questions import Chain, Question, draw_question
@@ -36,7 +36,7 @@ class WorldSearch:
 
     def __init__(self, world: World, topk: int = 3) -> None:
         pages = world.pages.values()
-        self._index = BM25Index([Document(str(i), page.title, page.text) for i, page in enumerate(pages)])
+        self._index = bm25_index([Document(str(i), page.title, page.text) for i, page in enumerate(pages)])
         self._topk = topk
         self._cache: dict[str, str] = {}
 

@@ -57,7 +57,7 @@ async def test_a_response_without_scores_is_understood(make):
 
 async def test_failed_empty_and_blank_are_three_observations(make):
     client, requests = make(lambda n: say(body={"result": [[]]}) if n == 1 else say(404, {"error": "no"}))
-    replies = [await client("dune"), await client("dune"), await client(" \n")]
+    replies = [await client("dune"), await client("arrakis"), await client(" \n")]
     assert [reply.status for reply in replies] == ["empty", "failed", "blank"]
     assert [reply.text for reply in replies] == [EMPTY_TEXT, FAILED_TEXT, BLANK_TEXT]
     assert len({EMPTY_TEXT, FAILED_TEXT, BLANK_TEXT}) == 3
@@ -175,7 +175,7 @@ async def test_queries_beyond_the_connections_wait_their_turn(make):
         return say()
 
     client, _ = make(lambda n: answer())
-    replies = await asyncio.gather(*[client("dune") for _ in range(500)])
+    replies = await asyncio.gather(*[client(f"dune {number}") for number in range(500)])
     assert {reply.status for reply in replies} == {"ok"}
     assert most == client.settings.connections
 
@@ -186,3 +186,61 @@ async def test_a_server_that_is_down_does_not_flood_the_log(make, caplog):
         await client("dune")
     assert client.counts == {"failed/status_404": 100}
     assert len(caplog.records) == 7
+
+
+async def test_rollouts_that_ask_the_same_ask_the_server_once(make):
+    async def slowly():
+        await asyncio.sleep(0.05)
+        return say()
+
+    client, requests = make(lambda n: slowly())
+    replies = await asyncio.gather(*(client("dune") for _ in range(8)))
+    assert {reply.text for reply in replies} == {"(1) Dune\nA novel."}
+    assert (await client("dune")).status == "ok"
+    assert len(requests) == 1
+    assert client.counts == {"ok": 9, "cached": 8}
+
+
+async def test_a_failure_is_shared_by_those_who_asked_together_and_not_kept(make):
+    async def slowly(n):
+        await asyncio.sleep(0.05)
+        return say(404, {"error": "no"}) if n == 1 else say()
+
+    client, requests = make(slowly)
+    assert {reply.status for reply in await asyncio.gather(*(client("dune") for _ in range(3)))} == {"failed"}
+    assert (await client("dune")).status == "ok"
+    assert len(requests) == 2
+
+
+async def test_a_caller_who_leaves_stops_nobody(make):
+    async def slowly():
+        await asyncio.sleep(0.05)
+        return say()
+
+    client, requests = make(lambda n: slowly())
+    leaving, staying = (asyncio.create_task(client("dune")) for _ in range(2))
+    await asyncio.sleep(0.01)
+    leaving.cancel()
+    assert (await staying).status == "ok"
+    assert len(requests) == 1
+
+
+async def test_a_deadline_that_passes_is_the_first_callers_alone(make):
+    async def hang_once(n):
+        await asyncio.sleep(5 if n == 1 else 0)
+        return say()
+
+    client, requests = make(hang_once, deadline_s=0.3)
+    early = asyncio.create_task(client("dune"))
+    await asyncio.sleep(0.15)
+    late = asyncio.create_task(client("dune"))
+    assert ((await early).status, (await late).status) == ("failed", "ok")
+    assert len(requests) == 2
+
+
+async def test_only_so_many_results_are_kept(make):
+    client, requests = make(lambda n: say())
+    client = SearchClient.from_settings(SearchSettings("http://server:1", cache_size=2))
+    for query in ("a", "b", "c", "c", "a"):
+        await client(query)
+    assert [request["queries"] for request in requests] == [["a"], ["b"], ["c"], ["a"]]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.search.corpus import CorpusError, Document, parse_corpus, read_corpus
+from tools.search.corpus import Corpus, CorpusError, Document, read_corpus
 from tools.search.wire import join_contents, split_contents
 
 
@@ -17,7 +17,7 @@ def test_both_layouts_are_read():
         "",
         '{"id": 7, "contents": "\\"Ann\\"\\nA person."}',
     ]
-    assert parse_corpus(lines) == [Document("a", "Dune", "A novel."), Document("7", "Ann", "A person.")]
+    assert list(Corpus(lines)) == [Document("a", "Dune", "A novel."), Document("7", "Ann", "A person.")]
 
 
 @pytest.mark.parametrize(
@@ -31,24 +31,35 @@ def test_both_layouts_are_read():
         ('{"id": "1", "title": "A", "text": 3}', "field text: a string is expected, got int"),
         ('{"id": "1", "contents": null}', "field contents"),
         ('{"id": "1", "title": " ", "text": ""}', "title and text are both blank"),
+        ('{"id": "2", "title": "B", "text": "c", "url": 1}', "field url"),
         ('{"id": "0", "title": "B", "text": "c"}', "id '0' was used in line 1"),
     ],
 )
 def test_malformed_lines_are_reported_by_number(line, message):
     with pytest.raises(CorpusError) as caught:
-        parse_corpus(['{"id": "0", "title": "A", "text": "b"}', line], "pages.jsonl")
+        list(Corpus(['{"id": "0", "title": "A", "text": "b"}', line], "pages.jsonl"))
     assert "pages.jsonl: 1 malformed line" in str(caught.value)
     assert f"line 2: {message}" in str(caught.value)
 
 
 def test_many_malformed_lines_are_counted_in_full():
-    with pytest.raises(CorpusError, match=r"30 malformed(?s:.*)and 20 more"):
-        parse_corpus(["x"] * 30)
+    with pytest.raises(CorpusError, match=r"30 malformed(?s:.*)line 10(?s:.*)and more"):
+        list(Corpus(["x"] * 30))
+
+
+def test_malformed_lines_can_be_left_out_but_a_repeated_id_cannot():
+    good, again = '{"id": "0", "title": "A", "text": "b"}', '{"id": "0", "title": "C", "text": "d"}'
+    reading = Corpus([good, "x", "[]"], strict=False)
+    assert [document.title for document in reading] == ["A"]
+    assert (reading.documents, reading.malformed) == (1, 2)
+    assert reading.problems[0].startswith("line 2: not JSON")
+    with pytest.raises(CorpusError, match="line 2: id '0' was used in line 1"):
+        list(Corpus([good, again], strict=False))
 
 
 def test_no_document_and_no_file_are_errors(tmp_path):
     with pytest.raises(CorpusError, match="no document"):
-        parse_corpus(["", " "])
+        list(Corpus(["", " "]))
     with pytest.raises(CorpusError, match=r"missing\.jsonl: cannot be read"):
         read_corpus(tmp_path / "missing.jsonl")
     (tmp_path / "latin.jsonl").write_bytes('{"id": "1", "contents": "Málaga"}'.encode("latin-1"))

@@ -1,4 +1,4 @@
-"""The server: Search-R1 shape, readiness, limits, token, no blocked event loop."""
+"""The server: readiness, limits, token, pages, metrics, reload, no blocked event loop."""
 
 import asyncio
 import threading
@@ -7,9 +7,10 @@ import time
 import httpx
 import pytest
 
-from tools.search.app import create_app
+from tools.search.app import Source, create_app
+from tools.search.backend import IndexBackend
 from tools.search.corpus import Document
-from tools.search.index import BM25Index
+from tools.search.index import bm25_index
 from tools.search.settings import ServerError, ServerSettings, is_loopback
 
 PAGES = [Document("0", "Dune", "A novel by Frank Herbert."), Document("1", "Frank Herbert", "A writer.")]
@@ -18,9 +19,11 @@ PAGES = [Document("0", "Dune", "A novel by Frank Herbert."), Document("1", "Fran
 class Running:
     """The application with its lifespan, and a client of it, inside one event loop."""
 
-    def __init__(self, load=lambda: BM25Index(PAGES), wait=True, **settings):
+    def __init__(self, load=lambda: bm25_index(PAGES), wait=True, version=None, **settings):
         self.failures = []
-        self.app = create_app(load, ServerSettings(**settings), self.failures.append)
+        settings = ServerSettings(**settings)
+        source = Source(lambda: IndexBackend(load(), settings), version)
+        self.app = create_app(source, settings, self.failures.append)
         self.wait = wait
 
     async def __aenter__(self):
@@ -44,22 +47,6 @@ class Running:
         return await self.http.post("/retrieve", json=body)
 
 
-async def test_scores_on_and_off_have_the_two_search_r1_shapes():
-    async with Running() as server:
-        document = {"id": "0", "contents": '"Dune"\nA novel by Frank Herbert.'}
-        on = (await server.retrieve(queries=["dune"], topk=1, return_scores=True)).json()
-        assert on["result"][0][0]["document"] == document
-        assert on["result"][0][0]["score"] > 0
-        assert (await server.retrieve(queries=["dune"], topk=1)).json() == {"result": [[document]]}
-
-
-@pytest.mark.parametrize("count", [1, 2, 3])
-async def test_scores_off_works_for_any_number_of_queries(count):
-    async with Running() as server:
-        result = (await server.retrieve(queries=["herbert"] * count, return_scores=False)).json()["result"]
-        assert [[document["id"] for document in hits] for hits in result] == [["1", "0"]] * count
-
-
 async def test_no_match_and_blank_queries_have_empty_lists():
     async with Running() as server:
         response = await server.retrieve(queries=["xyzzy", "", "dune"], topk=50)
@@ -69,12 +56,15 @@ async def test_no_match_and_blank_queries_have_empty_lists():
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({}, "queries: Field required"),
+        ({}, "no query: give one of queries, query_list, query"),
         ({"queries": "dune"}, "queries: Input should be a valid"),
         ({"queries": [3]}, "queries.0"),
         ({"queries": []}, "queries: the list is empty"),
         ({"queries": ["a"] * 4}, "queries: 4 given, at most 3"),
         ({"queries": ["a", "b" * 21]}, "queries.1: 21 characters, at most 20"),
+        ({"queries": ["a"], "query": "a"}, "queries and query are given"),
+        ({"query": "b" * 21}, "query.0: 21 characters"),
+        ({"queries": ["a"], "k": 0}, "k: 0 given, 1 to 100"),
         ({"queries": ["a"], "topk": 0}, "topk: 0 given, 1 to 100"),
         ({"queries": ["a"], "topk": -1}, "topk: -1 given"),
         ({"queries": ["a"], "topk": 101}, "topk: 101 given"),
@@ -104,7 +94,7 @@ async def test_health_answers_while_the_index_loads_and_ready_does_not():
 
     def load():
         go.wait(5)
-        return BM25Index(PAGES)
+        return bm25_index(PAGES)
 
     async with Running(load, wait=False) as server:
         assert (await server.http.get("/health")).status_code == 200
@@ -131,13 +121,13 @@ class Slow:
     def __len__(self):
         return 1
 
-    def search(self, query, topk):
+    def search_all(self, queries, topk):
         time.sleep(0.3)
-        return []
+        return [[] for _ in queries]
 
 
 async def test_a_slow_search_does_not_block_the_event_loop_and_a_full_queue_says_so():
-    async with Running(Slow, threads=1, max_waiting=2) as server:
+    async with Running(Slow, max_waiting=2) as server:
         first = [asyncio.create_task(server.retrieve(queries=["a"])) for _ in range(2)]
         await asyncio.sleep(0.05)
         begin = time.monotonic()
@@ -168,3 +158,107 @@ def test_an_address_that_others_reach_needs_a_token():
         with pytest.raises(ServerError, match="give a token"):
             ServerSettings(host=host)
         ServerSettings(host=host, token="t")
+
+
+async def test_a_query_that_breaks_the_index_fails_alone():
+    class Brittle:
+        def __len__(self):
+            return 1
+
+        def search_all(self, queries, topk):
+            time.sleep(0.05)
+            if "bad" in queries:
+                raise RuntimeError("NaN")
+            return [[] for _ in queries]
+
+    async with Running(Brittle) as server:
+        asked = [server.retrieve(queries=[query]) for query in ("a", "b", "bad", "c")]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert [getattr(answer, "status_code", str(answer)) for answer in answers] == [200, 200, "NaN", 200]
+
+
+async def test_pages_are_given_whole_by_title_and_by_address():
+    pages = [
+        Document("0", "Dune", "A novel."),
+        Document("1", "Frank Herbert", "A writer.", "https://x.org/fh"),
+        Document("2", "Dune", "Set on Arrakis."),
+    ]
+    async with Running(lambda: bm25_index(pages)) as server:
+        response = await server.http.post(
+            "/access", json={"urls": ["dune", "https://x.org/fh", "nowhere", ""]}
+        )
+        dune, herbert, nowhere, blank = response.json()["result"]
+        assert dune["contents"] == '"Dune"\nA novel.\nSet on Arrakis.'
+        assert (herbert["url"], herbert["title"]) == ("https://x.org/fh", "Frank Herbert")
+        assert nowhere is None and blank is None
+        assert (await server.http.post("/access", json={"urls": []})).status_code == 422
+
+
+async def test_metrics_count_requests_by_status_and_queries():
+    async with Running() as server:
+        await server.retrieve(queries=["dune", "xyzzy"])
+        await server.retrieve(queries=[])
+        text = (await server.http.get("/metrics")).text
+        assert 'mempo_search_requests_total{route="/retrieve",status="200"} 1.0' in text
+        assert 'mempo_search_requests_total{route="/retrieve",status="422"} 1.0' in text
+        assert "mempo_search_queries_total 2.0" in text
+        assert "mempo_search_empty_queries_total 1.0" in text
+        assert 'mempo_search_seconds_count{route="/retrieve"} 2.0' in text
+
+
+async def test_an_index_that_takes_the_place_of_another_is_served_and_a_broken_one_is_not(monkeypatch):
+    monkeypatch.setattr("tools.search.app.RELOAD_CHECK_S", 0.01)
+    pages, version, loads = list(PAGES), [1], []
+
+    def load():
+        loads.append(version[0])
+        if version[0] == 2:
+            raise ValueError("cut short")
+        return bm25_index(pages)
+
+    async def wait_for(condition):
+        async with asyncio.timeout(5):
+            while not await condition():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    async def documents():
+        return (await server.http.get("/ready")).json()["documents"]
+
+    async with Running(load, version=lambda: version[0]) as server:
+        version[0] = 2
+
+        async def failed():
+            return 'reloads_total{outcome="failed"} 1.0' in (await server.http.get("/metrics")).text
+
+        await wait_for(failed)
+        assert (await server.retrieve(queries=["dune"])).status_code == 200
+        pages.append(Document("2", "Arrakis", "A desert."))
+        version[0] = 3
+
+        async def grown():
+            return await documents() == 3
+
+        await wait_for(grown)
+        assert (await server.retrieve(queries=["desert"])).json()["result"][0][0]["id"] == "2"
+        assert loads == [1, 2, 3]
+
+
+@pytest.mark.parametrize("query", ["a\x00b", "\x00", "dune " * 700])
+async def test_odd_queries_are_answered(query):
+    async with Running() as server:
+        assert (await server.retrieve(queries=[query])).status_code == 200
+
+
+async def test_a_lone_surrogate_is_answered_or_refused_but_breaks_nothing():
+    async with Running() as server:
+        body = b'{"queries": ["dune \\ud800"]}'
+        response = await server.http.post("/retrieve", content=body)
+        assert response.status_code in (200, 422)
+        assert (await server.retrieve(queries=["dune"])).status_code == 200
+
+
+async def test_a_topk_beyond_the_corpus_and_a_corpus_of_one():
+    async with Running(lambda: bm25_index(PAGES[:1])) as server:
+        assert [
+            len(hits) for hits in (await server.retrieve(queries=["dune"], topk=100)).json()["result"]
+        ] == [1]

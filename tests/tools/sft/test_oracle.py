@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tools.search.corpus import Document
-from tools.search.index import BM25Index
+from tools.search.index import bm25_index
 from tools.sft.oracle import OracleOutput, write_oracle
 from tools.sft.paragraph_oracle import demonstrate_paragraphs, telling_sentence
 from tools.sft.rows import read_sft_rows
@@ -38,7 +38,7 @@ def _folder(path: Path, lines: list[str]) -> Path:
 
 
 def test_each_gold_paragraph_is_searched_by_title_and_remembered() -> None:
-    index = BM25Index([Document(str(i), title, text) for i, (title, text) in enumerate(PAGES)])
+    index = bm25_index([Document(str(i), title, text) for i, (title, text) in enumerate(PAGES)])
     demo = demonstrate_paragraphs(RECORD, index)
     assert [step.query for step in demo.steps] == ["Big Stone Gap (film)", "Adriana Trigiani"]
     assert all(step.observation.startswith(f"(1) {step.query}\n") for step in demo.steps)

@@ -12,7 +12,7 @@ from mempo.tokens import ChatTokens
 from tools.data.manifest import changed_outputs
 from tools.data.schema import read_rows
 from tools.search.corpus import read_corpus
-from tools.search.index import BM25Index
+from tools.search.index import bm25_index
 from tools.world.build import build_world
 from tools.world.cache import MARKER, build_once
 from tools.world.model import ModelShape
@@ -52,7 +52,7 @@ def test_supporting_titles_are_pages_of_the_corpus(folder: Path) -> None:
 
 def test_the_exact_page_ranks_first_also_for_shared_names(folder: Path) -> None:
     documents = read_corpus(folder / "corpus.jsonl")
-    index = BM25Index(documents)
+    index = bm25_index(documents)
     for document in documents:
         kind = document.text.split(".")[0].removeprefix("A ")
         name = document.title.removesuffix(f" ({kind})")
