@@ -79,7 +79,8 @@ def test_a_killed_run_goes_on_with_the_questions_of_an_unbroken_one(tmp_path_fac
     unbroken_root, killed_root = tmp_path_factory.mktemp("unbroken"), tmp_path_factory.mktemp("killed")
     for folder in (unbroken_root, killed_root):
         build_root(folder)
-    with run(unbroken_root, *every, "memory.scorer=reference") as unbroken:
+    kept = "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]"
+    with run(unbroken_root, *every, kept, "memory.scorer=reference") as unbroken:
         assert unbroken.finish() == 0, unbroken.log[-6000:]
     with run(killed_root, *resume) as killed:
         killed.wait_for_step(3)
