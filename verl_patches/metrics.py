@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
 
+import torch
+
 from mempo.memory_scores import STATUSES, TurnScore
 from verl_patches.advantage import AdvantageMass
 from verl_patches.failures import Failure, RunFailed, failure_metrics
@@ -38,7 +40,7 @@ class RowCounts:
 
 @dataclass
 class StepReport:
-    """One step, filled as it goes."""
+    """One step, filled as it goes; `advantages` holds those of every session's rows, as they were trained on."""
 
     sessions: int = 0
     failures: list[Failure] = field(default_factory=list)
@@ -47,6 +49,7 @@ class StepReport:
     mini_batches: int = 0
     credits: list[MemoryCredit] = field(default_factory=list)
     mass: AdvantageMass = field(default_factory=AdvantageMass)
+    advantages: dict[str, list[torch.Tensor]] = field(default_factory=dict)
 
     @property
     def scores(self) -> dict[str, list[TurnScore]]:

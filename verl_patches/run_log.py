@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from mempo.memory_scores import TurnScore
 from mempo.tokens import ChatTokens
 from verl_patches.records import SessionRecord, restore_prompts
+from verl_patches.token_advantages import token_advantages
 
 
 class RunLog:
@@ -43,15 +45,22 @@ class RunLog:
         step: int,
         records: Sequence[SessionRecord],
         scores: Mapping[str, Sequence[TurnScore]],
+        advantages: Mapping[str, Sequence[torch.Tensor]],
         tokens: ChatTokens,
     ) -> None:
-        """Writes trajectories/step_N.jsonl: one record per line, with its scores and its text."""
+        """Writes trajectories/step_N.jsonl: one record per line, with its scores, its text and its tokens' advantages.
+
+        Args:
+            scores: session → one score per turn.
+            advantages: session → final advantages of its training rows.
+        """
         folder = self.folder / "trajectories"
         folder.mkdir(exist_ok=True)
         with (folder / f"step_{step}.jsonl").open("w") as file:
             for record in records:
-                line = sample(record, scores.get(record.session, ()), tokens)
-                file.write(json.dumps({"step": step, **line}, ensure_ascii=False) + "\n")
+                session = record.session
+                line = sample(record, scores.get(session, ()), advantages.get(session), tokens)
+                file.write(json.dumps({"step": step, **line}) + "\n")  # ASCII: any question can be written
 
     def _take_back(self, resumed_step: int) -> None:
         if not self._metrics.exists():
@@ -68,11 +77,18 @@ class RunLog:
         os.replace(scratch, self._metrics)
 
 
-def sample(record: SessionRecord, scores: Sequence[TurnScore], tokens: ChatTokens) -> dict[str, Any]:
-    """A trajectory with everything that was said about it, as plain types."""
+def sample(
+    record: SessionRecord,
+    scores: Sequence[TurnScore],
+    advantages: Sequence[torch.Tensor] | None,
+    tokens: ChatTokens,
+) -> dict[str, Any]:
+    """A trajectory with everything that was said about it, as plain types; without `tokens` if nothing was trained on."""
     trajectory = record.trajectory
     ids = trajectory.full_context(len(trajectory.turns))[: -len(trajectory.generation_prompt_ids)]
+    said = {} if advantages is None else {"tokens": token_advantages(trajectory, advantages, tokens)}
     return {
+        **said,
         "session": record.session,
         "question": trajectory.task.question,
         "answers": record.reference.answers,

@@ -188,6 +188,8 @@ class MempoTrainer(trainer_base.PPOTrainer):
             weight=self.options.weight,
         )
         self.report.mass += advantage_mass(rows, finals)
+        for row, final in zip(rows, finals, strict=True):
+            self.report.advantages.setdefault(row.session, []).append(final)
         tq.kv_batch_put(
             keys=keys,
             partition_id=batch.partition_id,
@@ -243,7 +245,8 @@ class MempoTrainer(trainer_base.PPOTrainer):
             metrics[f"memory/tree_refused/{self._tree_refused.code}"] = 1
         self.run_log.metrics(global_steps, metrics)
         samples = spread(self.report.records, int(self.config.run.sample_trajectories))
-        self.run_log.trajectories(global_steps, samples, self.report.scores, self.tokens)
+        report = self.report
+        self.run_log.trajectories(global_steps, samples, report.scores, report.advantages, self.tokens)
 
     # ------------------------------------------------------------------ validation
 

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 from mempo.memory_scores import TurnScore
 from mempo.probe import ANSWER_TAG
@@ -38,12 +39,20 @@ async def test_a_sample_can_be_read_by_people_and_by_programs(tmp_path, roll, to
     record = SessionRecord(
         "a_0", await roll(), Reference([["rome"]]), ANSWER_TAG, 1.0, True, {"acc": 1.0}, 2, {}
     )
-    RunLog(tmp_path).trajectories(4, [record], {"a_0": [TurnScore(1, "scored", 0.5, 0.25, 3)]}, tokens)
+    rows = [
+        torch.full((len(row.response_ids),), float(index))
+        for index, row in enumerate(record.trajectory.rows())
+    ]
+    scores = {"a_0": [TurnScore(1, "scored", 0.5, 0.25, 3)]}
+    RunLog(tmp_path).trajectories(4, [record], scores, {"a_0": rows}, tokens)
     line = json.loads((tmp_path / "trajectories" / "step_4.jsonl").read_text())
     assert "<search>\nrome\n</search>" in line["text"]
     assert line["memory"][0]["reward"] == 0.25
     assert line["reward"] == 1.0
     assert Trajectory.from_record(line["trajectory"]) == record.trajectory
+    assert ["".join(turn["text"]) for turn in line["tokens"]] == [
+        tokens.decode(turn.written_ids) for turn in record.trajectory.turns
+    ]
 
 
 @pytest.mark.parametrize(("count", "chosen"), [(0, []), (2, [0, 2]), (9, [0, 1, 2, 3])])
