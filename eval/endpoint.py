@@ -1,20 +1,21 @@
-"""An OpenAI-compatible endpoint as the `LanguageModel` of an agent: token ids in, token ids out."""
+"""Connections to an OpenAI-compatible endpoint: one request, with retries and a deadline."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import random
-import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
-from eval.completion import BodyError, parse_completion
+from eval.body import BodyError
 from eval.errors import EvalError
-from mempo.agents.base import Generation, RolloutError
+from mempo.agents.base import RolloutError
+
+Answer = TypeVar("Answer")
 
 RETRIED_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504})
 FIRST_PAUSE_S = 0.2
@@ -88,6 +89,65 @@ class Endpoint:
         Raises:
             EvalError: if the endpoint cannot be reached, refuses the key, or does not serve the model.
         """
+        entries = await self._models()
+        served = [str(entry["id"]) for entry in entries]
+        if served and self.settings.model not in served:
+            where = f"{self.settings.base}/models"
+            raise EvalError(f"{where} serves {', '.join(served[:5])}; --model is {self.settings.model!r}")
+
+    async def window(self) -> int | None:
+        """Tokens of prompt and response together, where the list of models tells (vLLM's does)."""
+        lengths = {entry["id"]: entry.get("max_model_len") for entry in await self._models()}
+        length = lengths.get(self.settings.model)
+        return length if isinstance(length, int) else None
+
+    async def ask(self, path: str, fields: Mapping[str, Any], read: Callable[[bytes], Answer]) -> Answer:
+        """One request, repeated until it works, retries are used up or the deadline passes.
+
+        Args:
+            path: below `/v1/`, e.g. `completions`.
+            fields: of the body, besides model and temperature.
+            read: makes something of a body; raises BodyError.
+
+        Raises:
+            RolloutError: under `timeout`, `connection`, `status_<code>` or a cause of `read`.
+        """
+        body = {"model": self.settings.model, "temperature": self.settings.temperature, **fields}
+        try:
+            async with asyncio.timeout(self.settings.deadline_s):
+                return await self._ask(f"{self.settings.base}/{path}", body, read)
+        except TimeoutError:
+            raise RolloutError("timeout", f"no answer within {self.settings.deadline_s:g} s") from None
+
+    async def _ask(self, url: str, body: Mapping[str, Any], read: Callable[[bytes], Answer]) -> Answer:
+        for attempt in range(self.settings.retries + 1):
+            pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**attempt) * self._jitter.uniform(0.5, 1.0)
+            try:
+                response = await self._http.post(url, json=body)
+            except httpx.TransportError as error:
+                failure = RolloutError("connection", f"{url}: {error or type(error).__name__}")
+            else:
+                if response.status_code == 200:
+                    try:
+                        return read(response.content)
+                    except BodyError as error:
+                        if not error.broken:
+                            raise
+                        failure = error
+                else:
+                    failure = RolloutError(
+                        f"status_{response.status_code}",
+                        f"{url}: HTTP {response.status_code}: {response.text[:300]}",
+                    )
+                    if response.status_code not in RETRIED_STATUSES:
+                        raise failure
+                    pause = max(pause, _retry_after(response))
+            if attempt < self.settings.retries:
+                await asyncio.sleep(pause)
+        raise failure
+
+    async def _models(self) -> list[dict[str, Any]]:
+        """The entries of the list of models; empty for an endpoint without one, which may still answer."""
         where = f"{self.settings.base}/models"
         try:
             async with asyncio.timeout(min(30.0, self.settings.deadline_s)):
@@ -100,96 +160,9 @@ class Endpoint:
                 f"{self.settings.api_key_env}"
             )
         try:
-            served = [str(entry["id"]) for entry in response.json()["data"]]
+            return [entry for entry in response.json()["data"] if "id" in entry]
         except (ValueError, KeyError, TypeError):
-            return  # an endpoint without a model list may still complete prompts
-        if served and self.settings.model not in served:
-            raise EvalError(f"{where} serves {', '.join(served[:5])}; --model is {self.settings.model!r}")
-
-    async def complete(
-        self, prompt_ids: list[int], *, max_tokens: int, stop_token_ids: list[int], seed: int | None
-    ) -> Generation:
-        """One request, retried until it works, retries are used up or the deadline passes.
-
-        Raises:
-            RolloutError: under `timeout`, `connection`, `status_<code>` or a cause of `eval.completion`.
-        """
-        body: dict[str, Any] = {
-            "model": self.settings.model,
-            "prompt": prompt_ids,
-            "max_tokens": max_tokens,
-            "temperature": self.settings.temperature,
-            "stop_token_ids": stop_token_ids,
-            "logprobs": 1,  # 0 means none to some servers
-            "return_token_ids": True,
-            "return_tokens_as_token_ids": True,  # for servers that know only this one; also saves decoding
-            "add_special_tokens": False,
-        }
-        if seed is not None:
-            body["seed"] = seed
-        try:
-            async with asyncio.timeout(self.settings.deadline_s):
-                return await self._complete(body, max_tokens)
-        except TimeoutError:
-            raise RolloutError("timeout", f"no answer within {self.settings.deadline_s:g} s") from None
-
-    async def _complete(self, body: dict[str, Any], max_tokens: int) -> Generation:
-        for attempt in range(self.settings.retries + 1):
-            pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**attempt) * self._jitter.uniform(0.5, 1.0)
-            try:
-                response = await self._http.post(f"{self.settings.base}/completions", json=body)
-            except httpx.TransportError as error:
-                failure = RolloutError("connection", f"{self.settings.base}: {error or type(error).__name__}")
-            else:
-                if response.status_code == 200:
-                    try:
-                        return parse_completion(
-                            response.content, prompt_ids=body["prompt"], max_tokens=max_tokens
-                        )
-                    except BodyError as error:
-                        if not error.broken:
-                            raise
-                        failure = error
-                else:
-                    failure = RolloutError(
-                        f"status_{response.status_code}",
-                        f"{self.settings.base}: HTTP {response.status_code}: {response.text[:300]}",
-                    )
-                    if response.status_code not in RETRIED_STATUSES:
-                        raise failure
-                    pause = max(pause, _retry_after(response))
-            if attempt < self.settings.retries:
-                await asyncio.sleep(pause)
-        raise failure
-
-
-class CompletionsModel:
-    """The `LanguageModel` of one question.
-
-    Attributes:
-        seconds: time spent in requests, waits included.
-    """
-
-    def __init__(self, endpoint: Endpoint, *, stop_token_ids: list[int], question_id: str) -> None:
-        self._endpoint, self._stop, self._question_id = endpoint, list(stop_token_ids), question_id
-        self.seconds = 0.0
-
-    async def generate(self, prompt_ids: list[int], *, max_tokens: int, turn: int) -> Generation:
-        """One turn; see `Endpoint.complete` for what it raises."""
-        settings = self._endpoint.settings
-        seed = _seed(settings.seed, self._question_id, turn) if settings.temperature > 0 else None
-        started = time.perf_counter()
-        try:
-            return await self._endpoint.complete(
-                prompt_ids, max_tokens=max_tokens, stop_token_ids=self._stop, seed=seed
-            )
-        finally:
-            self.seconds += time.perf_counter() - started
-
-
-def _seed(seed: int, question_id: str, turn: int) -> int:
-    digest = hashlib.blake2b(f"{seed}|{question_id}|{turn}".encode(), digest_size=6).digest()
-    return int.from_bytes(digest, "big")
+            return []
 
 
 def _retry_after(response: httpx.Response) -> float:

@@ -40,6 +40,13 @@ def mcnemar_greater(only_before: int, only_after: int) -> float:
     return total / 2**changed
 
 
+def mcnemar_two_sided(only_before: int, only_after: int) -> float:
+    """Twice the smaller one-sided p, at most 1: whether the two runs differ at all."""
+    return min(
+        1.0, 2 * min(mcnemar_greater(only_before, only_after), mcnemar_greater(only_after, only_before))
+    )
+
+
 def compare(before: Mapping[str, bool], after: Mapping[str, bool]) -> Paired:
     """Pairs two runs by question id.
 

@@ -13,15 +13,17 @@ from typing import Any
 
 from rich.console import Console
 
-from eval.endpoint import CompletionsModel, Endpoint, EndpointSettings
+from eval.api import TOKEN_IDS, Api, check_continuation, model_maker
+from eval.endpoint import Endpoint, EndpointSettings
+from eval.language_model import EndpointModel
 from eval.progress import EvalProgress
 from eval.sample import Sample, answered_sample, failed_sample
-from eval.sample_log import SampleLog
+from eval.sample_log import REMARKS, SampleLog
 from eval.summary import summarize
 from eval.tasks import Question
 from mempo.agents.base import Agent, RolloutError
 from mempo.agents.factory import build_agent
-from mempo.prompts import SYSTEM_PROMPTS
+from mempo.prompts import system_prompt
 from mempo.tokens import ChatTokens
 from tools.search.client import SearchClient, SearchSettings
 
@@ -37,6 +39,7 @@ def evaluate(
     search: SearchSettings | None,
     log: SampleLog,
     console: Console,
+    api: str = "completions",
     title: str = "evaluation",
     retry_failed: bool = False,
     alive: Callable[[], None] | None = None,
@@ -45,6 +48,7 @@ def evaluate(
 
     Args:
         agent: the `agent.*` settings, `context` among them.
+        api: `completions` or `chat` (`eval.api`).
         alive: raises EvalError if the server behind the endpoint has died.
 
     Returns:
@@ -61,7 +65,17 @@ def evaluate(
         if missing:
             asyncio.run(
                 _answer_all(
-                    missing, len(questions), tokenizer, agent, endpoint, search, log, console, title, alive
+                    missing,
+                    len(questions),
+                    tokenizer,
+                    agent,
+                    endpoint,
+                    api,
+                    search,
+                    log,
+                    console,
+                    title,
+                    alive,
                 )
             )
         samples = [log.samples[question.task.id] for question in questions]
@@ -76,6 +90,7 @@ async def _answer_all(
     tokenizer: Any,
     agent_settings: Mapping[str, Any],
     endpoint_settings: EndpointSettings,
+    api: str,
     search: SearchSettings | None,
     log: SampleLog,
     console: Console,
@@ -86,6 +101,7 @@ async def _answer_all(
     client = SearchClient.from_settings(search) if search is not None else None
     agent = build_agent(agent_settings, tokens, client)
     async with Endpoint(endpoint_settings) as endpoint:
+        model = model_maker(api, endpoint, tokens)
 
         async def check() -> None:
             if alive is not None:
@@ -94,6 +110,8 @@ async def _answer_all(
 
         try:
             await check()
+            if api == "chat" and agent_settings.get("force_memory_prefix"):
+                await check_continuation(endpoint)
             with EvalProgress(console, title, total, list(log.samples.values())) as progress:
 
                 def finished(sample: Sample) -> None:
@@ -103,9 +121,7 @@ async def _answer_all(
                 await answer_questions(
                     missing,
                     agent,
-                    lambda question: CompletionsModel(
-                        endpoint, stop_token_ids=tokens.stop_token_ids, question_id=question.task.id
-                    ),
+                    lambda question: model(question.task.id),
                     finished=finished,
                     check=check,
                     concurrency=endpoint_settings.connections,
@@ -118,7 +134,7 @@ async def _answer_all(
 async def answer_questions(
     questions: Sequence[Question],
     agent: Agent,
-    model: Callable[[Question], CompletionsModel],
+    model: Callable[[Question], EndpointModel],
     *,
     finished: Callable[[Sample], None],
     check: Callable[[], Awaitable[None]],
@@ -148,11 +164,12 @@ async def answer_questions(
         raise error.exceptions[0] from None
 
 
-async def _answer(question: Question, agent: Agent, model: CompletionsModel) -> Sample:
+async def _answer(question: Question, agent: Agent, model: EndpointModel) -> Sample:
     started = time.perf_counter()
     try:
         trajectory = await agent.run(question.task, model)
-        return answered_sample(question, trajectory, seconds=time.perf_counter() - started)
+        sample = answered_sample(question, trajectory, seconds=time.perf_counter() - started)
+        return _with_costs(sample, model)
     except RolloutError as error:
         cause, message = error.cause, str(error)
     except (
@@ -160,7 +177,16 @@ async def _answer(question: Question, agent: Agent, model: CompletionsModel) -> 
     ) as error:  # a fault of ours must cost one question, not the run; it is counted by its type
         logger.exception("question %r failed", question.task.id)
         cause, message = f"error_{type(error).__name__}", str(error)
-    return failed_sample(question, cause, message, seconds=time.perf_counter() - started)
+    return _with_costs(failed_sample(question, cause, message, seconds=time.perf_counter() - started), model)
+
+
+def _with_costs(sample: Sample, model: EndpointModel) -> Sample:
+    """Adds what the API told; our own counts are named as the estimates that they are where its ids are not ours."""
+    told = asdict(model.usage) if model.usage else None
+    sample = {**sample, "usage": told, "has_logprobs": model.exact}
+    if not model.exact:
+        sample["estimated_tokens"] = sample.pop("tokens")
+    return sample
 
 
 def run_settings(
@@ -170,20 +196,26 @@ def run_settings(
     agent: Mapping[str, Any],
     endpoint: EndpointSettings,
     search: SearchSettings | None,
+    api: Api = TOKEN_IDS,
 ) -> dict[str, Any]:
     """All that could change a sample. Addresses, deadlines and concurrency could not, and may differ on resume."""
     sampling = {key: asdict(endpoint)[key] for key in ("temperature", "seed")}
     if endpoint.temperature == 0:
         sampling["seed"] = None  # greedy takes none
-    prompt = SYSTEM_PROMPTS.get(str(agent.get("prompt")))
+    try:
+        prompt: str | None = system_prompt(str(agent.get("prompt")), str(agent.get("name")))
+    except ValueError:
+        prompt = None  # of an agent of your own
     return {
-        "version": 1,  # of the sample's fields and of what they mean
+        "version": 2,  # of the sample's fields and of what they mean
         "model": dict(model),
+        "api": api.ran,
         "data": dict(data),
         "agent": dict(agent),
         "prompt_sha256": hashlib.sha256(prompt.encode()).hexdigest() if prompt else None,
         "sampling": sampling,
         "search": {"topk": search.topk} if search is not None else None,
+        REMARKS: {"api": api.why},
     }
 
 

@@ -5,9 +5,12 @@ A failed rollout is a sample too: wrong in every score, with the cause of its fa
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
+from eval.support import SupportRecall
 from eval.tasks import Question
+from eval.usage import TokenUsage
 from mempo.answers import AnswerScore, score_answer
 from mempo.reward import outcome_reward
 from mempo.trajectory import Trajectory, context_ids
@@ -18,11 +21,12 @@ Sample = dict[str, Any]
 def answered_sample(question: Question, trajectory: Trajectory, *, seconds: float) -> Sample:
     """Scores a finished trajectory with the scorer of training.
 
-    Tokens: `prompt` and `response` are summed over the requests, `peak` is the largest request (prompt + response).
+    Returns:
+        the scores, `tokens` (`eval.usage.TokenUsage`), `support` (`eval.support.SupportRecall`; None without gold
+        paragraphs), counts, the `seconds` of the whole rollout, and the trajectory.
     """
     outcome = outcome_reward(trajectory, question.reference, objectives="mean")
-    shown = [len(turn.prompt_ids) + len(turn.prefix_ids) for turn in trajectory.turns]
-    wrote = [len(turn.response_ids) for turn in trajectory.turns]
+    support = SupportRecall.of(trajectory, question.reference.supporting)
     searches = [turn.observation_status for turn in trajectory.turns if turn.observation_status != "none"]
     return {
         **_head(question),
@@ -36,11 +40,8 @@ def answered_sample(question: Question, trajectory: Trajectory, *, seconds: floa
         "turns": len(trajectory.turns),
         "searches": len(searches),
         "failed_searches": searches.count("failed"),
-        "tokens": {
-            "prompt": sum(shown),
-            "response": sum(wrote),
-            "peak": max((s + w for s, w in zip(shown, wrote, strict=True)), default=0),
-        },
+        "tokens": asdict(TokenUsage.of(trajectory)),
+        "support": asdict(support) if support else None,
         "seconds": round(seconds, 3),
         "trajectory": _compact(trajectory),
     }
@@ -60,7 +61,8 @@ def failed_sample(question: Question, cause: str, message: str, *, seconds: floa
         "turns": 0,
         "searches": 0,
         "failed_searches": 0,
-        "tokens": {"prompt": 0, "response": 0, "peak": 0},
+        "tokens": asdict(TokenUsage(0, 0, 0, 0.0)),
+        "support": asdict(SupportRecall(0.0, 0.0)) if question.reference.supporting else None,
         "seconds": round(seconds, 3),
         "trajectory": None,
     }
@@ -98,17 +100,20 @@ def _head(question: Question) -> Sample:
         "question": question.task.question,
         "objectives": question.task.objectives,
         "answers": question.reference.answers,
+        "supporting": question.reference.supporting,
     }
 
 
 def _scores(score: AnswerScore) -> Sample:
-    """`em`, `f1` and `sub_em` are means over the objectives; `em_each` has one entry per objective."""
+    """`em`, `f1` and `sub_em` are means over the objectives, `…_sum` sums; `em_each` has one entry per objective."""
     return {
         "em": score.em_mean,
         "em_sum": score.em_sum,
         "em_each": list(score.em),
         "f1": score.f1_mean,
+        "f1_sum": float(sum(score.f1)),
         "sub_em": score.sub_em_mean,
+        "sub_em_sum": float(sum(score.sub_em)),
         "given": score.given,
     }
 

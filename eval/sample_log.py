@@ -15,6 +15,7 @@ from eval.errors import EvalError
 from eval.sample import Sample
 
 SETTINGS, SAMPLES, SUMMARY = "settings.json", "samples.jsonl", "summary.json"
+REMARKS = "remarks"  # the settings below it are for a reader, and make no difference
 
 
 class SampleLog:
@@ -31,8 +32,9 @@ class SampleLog:
 
     @property
     def hash(self) -> str:
-        """SHA-256 of the settings."""
-        return hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()
+        """SHA-256 of the settings, remarks left out."""
+        compared = {name: value for name, value in self.settings.items() if name != REMARKS}
+        return hashlib.sha256(json.dumps(compared, sort_keys=True).encode()).hexdigest()
 
     def __enter__(self) -> SampleLog:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -137,7 +139,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any], ignore: Collecti
         f"{name}: {flat_old.get(name)!r} → {flat_new.get(name)!r}"
         for name in sorted(flat_old.keys() | flat_new.keys())
         if flat_old.get(name) != flat_new.get(name)
-        and not any(f"{name}.".startswith(f"{prefix}.") for prefix in ignore)
+        and not any(f"{name}.".startswith(f"{prefix}.") for prefix in (*ignore, REMARKS))
     ]
 
 

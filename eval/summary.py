@@ -2,77 +2,118 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from math import sqrt
 from typing import Any
 
+from eval.bootstrap import mean_intervals
 from eval.errors import EvalError
 from eval.sample import Sample, is_right
 
-NUMBERS = {
-    # name in the summary: how to read it off a sample
-    "reward": lambda sample: sample["reward"],
-    "em_sum": lambda sample: sample["em_sum"],
+# name in the summary: how to read it off a sample. None: the sample has no such number and stays out of its mean
+# (no gold paragraphs, or a sample of an earlier version).
+NUMBERS: dict[str, Callable[[Sample], float | None]] = {
+    "em": lambda sample: sample["em"],
+    "f1": lambda sample: sample["f1"],
     "sub_em": lambda sample: sample["sub_em"],
+    "em_sum": lambda sample: sample["em_sum"],
+    "f1_sum": lambda sample: sample.get("f1_sum"),
+    "sub_em_sum": lambda sample: sample.get("sub_em_sum"),
+    "reward": lambda sample: sample["reward"],
     "right_share": lambda sample: float(is_right(sample)),
     "format_share": lambda sample: float(sample["format_ok"]),
     "answered_share": lambda sample: float(sample["prediction"] is not None),
     "turns": lambda sample: sample["turns"],
     "searches": lambda sample: sample["searches"],
-    "prompt_tokens": lambda sample: sample["tokens"]["prompt"],
-    "response_tokens": lambda sample: sample["tokens"]["response"],
-    "total_tokens": lambda sample: sample["tokens"]["prompt"] + sample["tokens"]["response"],
-    "peak_tokens": lambda sample: sample["tokens"]["peak"],
+    "prompt_tokens": lambda sample: _tokens(sample)["prompt"],
+    "response_tokens": lambda sample: _tokens(sample)["response"],
+    "total_tokens": lambda sample: _tokens(sample)["prompt"] + _tokens(sample)["response"],
+    "peak_tokens": lambda sample: _tokens(sample)["peak"],
+    "dependency": lambda sample: _tokens(sample).get("dependency"),
+    "api_prompt_tokens": lambda sample: (sample.get("usage") or {}).get("prompt"),  # as the API counts
+    "api_completion_tokens": lambda sample: (sample.get("usage") or {}).get("completion"),
+    "support_by_search": lambda sample: (sample.get("support") or {}).get("search"),
+    "support_by_memory": lambda sample: (sample.get("support") or {}).get("memory"),
     "seconds": lambda sample: sample["seconds"],
+}
+# Called `estimated_…` in a summary where the endpoint told no token ids (over chat messages).
+ESTIMATES = ("prompt_tokens", "response_tokens", "total_tokens", "peak_tokens", "dependency")
+GROUPS = {
+    "by_hops": "hops",
+    "by_type": "type",
+    "by_objectives": "objectives",
+    "by_source": "data_source",
 }
 
 
 def summarize(samples: Sequence[Sample]) -> dict[str, Any]:
-    """Means over all samples, failed ones included as wrong (with 0 turns and 0 tokens).
+    """Means over all samples, failed ones included as wrong (with 0 turns, 0 tokens and no support found).
 
     Returns:
-        `em`, `f1` (means of the per-question mean over objectives) with standard errors `em_se`, `f1_se`, and `n`;
-        the means of `NUMBERS`; counts: `stop`, `format_reasons`, `failures` (cause -> samples), `failed`,
-        `failed_searches`; `by_hops` and `by_type` with `em` and `n`.
+        `n`; for every name of `NUMBERS` the mean, and `<name>_ci`: its 95 % interval (low, high) by percentile bootstrap
+        over questions; both None if no sample has the number. `em_se`, `f1_se`: standard errors. `support_n`: samples
+        with gold paragraphs. Counts: `stop`, `format_reasons`, `failures` (cause -> samples), `failed`,
+        `failed_searches`. `GROUPS`: for each value of a field of the sample, `em` and `n`.
+
+        `em`, `f1` and `sub_em` are means of the per-question mean over objectives, `…_sum` of its sum.
 
     Raises:
         EvalError: without samples.
     """
     if not samples:
         raise EvalError("there are no samples to summarise")
+    estimated = ESTIMATES if any("estimated_tokens" in sample for sample in samples) else ()
+    columns = {
+        f"estimated_{name}" if name in estimated else name: [read(sample) for sample in samples]
+        for name, read in NUMBERS.items()
+    }
     failures = Counter(sample["failure"]["cause"] for sample in samples if sample["failure"])
     return {
         "n": len(samples),
-        **_mean_and_error("em", [sample["em"] for sample in samples]),
-        **_mean_and_error("f1", [sample["f1"] for sample in samples]),
-        **{name: _mean([float(read(sample)) for sample in samples]) for name, read in NUMBERS.items()},
+        **{name: _mean(values) for name, values in columns.items()},
+        **{
+            f"{name}_se": _standard_error([float(sample[name]) for sample in samples])
+            for name in ("em", "f1")
+        },
+        **{
+            f"{name}_ci": list(bounds) if bounds else None for name, bounds in mean_intervals(columns).items()
+        },
+        "support_n": sum(value is not None for value in columns["support_by_search"]),
         "stop": _counts(sample["stop"] for sample in samples if sample["stop"]),
         "format_reasons": _counts(sample["format_reason"] for sample in samples if sample["format_reason"]),
         "failed": sum(failures.values()),
         "failures": _counts(failures.elements()),
         "failed_searches": sum(sample["failed_searches"] for sample in samples),
-        "by_hops": _groups(samples, "hops"),
-        "by_type": _groups(samples, "type"),
+        **{name: _groups(samples, key) for name, key in GROUPS.items()},
     }
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+def _tokens(sample: Sample) -> dict[str, Any]:
+    tokens: dict[str, Any] = sample["estimated_tokens"] if "estimated_tokens" in sample else sample["tokens"]
+    return tokens
 
 
-def _mean_and_error(name: str, values: Sequence[float]) -> dict[str, float]:
-    mean = _mean(values)
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [float(value) for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _standard_error(values: Sequence[float]) -> float:
     count = len(values)
+    mean = sum(values) / count
     variance = sum((value - mean) ** 2 for value in values) / (count - 1) if count > 1 else 0.0
-    return {name: mean, f"{name}_se": sqrt(variance / count)}
+    return sqrt(variance / count)
 
 
 def _counts(names: Any) -> dict[str, int]:
     return dict(sorted(Counter(names).items()))
 
 
-def _groups(samples: Sequence[Sample], key: str) -> dict[str, dict[str, float]]:
-    names = sorted({str(sample[key]) for sample in samples})
-    groups = {name: [sample["em"] for sample in samples if str(sample[key]) == name] for name in names}
-    return {name: {"em": _mean(values), "n": len(values)} for name, values in groups.items()}
+def _groups(samples: Sequence[Sample], field: str) -> dict[str, dict[str, float]]:
+    groups: dict[Any, list[float]] = defaultdict(list)
+    for sample in samples:
+        groups[sample[field]].append(float(sample["em"]))
+    return {
+        str(key): {"em": sum(groups[key]) / len(groups[key]), "n": len(groups[key])} for key in sorted(groups)
+    }

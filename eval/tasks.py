@@ -1,8 +1,9 @@
-"""Questions from the parquet files that `mempo data` and `mempo world` write."""
+"""Questions from the parquet files that `mempo data` and `mempo world` write, or from JSON lines."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eval.errors import EvalError
+from eval.gold import alias_lists
+from eval.json_records import read_json_records
 from mempo.task import Reference, Task
 
 _COLUMNS = ("data_source", "task", "reference", "extra_info")
+_JSON_ENDINGS = (".jsonl", ".json", ".ndjson")
 
 
 @dataclass(frozen=True)
 class Question:
-    """One question with its gold; `index` is its row in the file."""
+    """One question with its gold; `index` is its place in the file, from 0."""
 
     index: int
     task: Task
@@ -31,28 +35,87 @@ class Question:
 def read_questions(path: Path) -> list[Question]:
     """All questions of a file, in order.
 
+    Args:
+        path: parquet in the schema of `tools.data.schema`, or JSON lines (`.jsonl`, `.json`, `.ndjson`; a JSON list too)
+            with `id`, `question` and `answers` (see `eval.gold`: several lists of aliases make several objectives), and
+            optionally `supporting` (titles), `data_source` (default: the file's name), `hops` and `type`.
+
     Raises:
         EvalError: if the file, a column or a row is not as expected, naming it; also for an id that occurs twice.
     """
     if not path.is_file():
         raise EvalError(f"{path}: no such file; `mempo data` and `mempo world` write validation.parquet")
+    found = _json_questions(path) if path.suffix in _JSON_ENDINGS else _parquet_questions(path)
+    seen: dict[str, str] = {}
+    for place, question in found:
+        first = seen.setdefault(question.task.id, place)
+        if first != place:
+            raise EvalError(f"{path}: {first} and {place} have the same task.id {question.task.id!r}")
+    return [question for _, question in found]
+
+
+def _parquet_questions(path: Path) -> list[tuple[str, Question]]:
     try:
         names = set(pq.read_schema(path).names)
         missing = [name for name in _COLUMNS if name not in names]
         if missing:
-            raise EvalError(f"{path}: columns {', '.join(missing)} are missing")
+            raise EvalError(
+                f"{path}: columns {', '.join(missing)} are missing; `mempo data` converts files of other layouts"
+            )
         rows = pq.read_table(path, columns=list(_COLUMNS)).to_pylist()
     except pa.ArrowException as error:
         raise EvalError(f"{path}: not a readable parquet file: {error}") from error
-    questions = [_question(path, index, row) for index, row in enumerate(rows)]
-    seen: dict[str, int] = {}
-    for question in questions:
-        first = seen.setdefault(question.task.id, question.index)
-        if first != question.index:
-            raise EvalError(
-                f"{path}: rows {first} and {question.index} have the same task.id {question.task.id!r}"
-            )
-    return questions
+    return [(f"row {index}", _question(path, index, row)) for index, row in enumerate(rows)]
+
+
+def _json_questions(path: Path) -> list[tuple[str, Question]]:
+    records = enumerate(read_json_records(path))
+    return [(place, _json_question(path, index, place, record)) for index, (place, record) in records]
+
+
+def _json_question(path: Path, index: int, place: str, record: dict[str, Any]) -> Question:
+    def field(name: str, read: Callable[[Any], Any], default: Any = None) -> Any:
+        value = record.get(name)
+        if value is None and default is not None:
+            return default
+        try:
+            if value is None:
+                raise ValueError("is missing")
+            return read(value)
+        except ValueError as error:
+            raise EvalError(f"{path}, {place}: field {name}: {error}") from error
+
+    answers = field("answers", alias_lists)
+    return Question(
+        index=index,
+        task=Task(field("id", _identifier), field("question", _text), len(answers)),
+        reference=Reference(answers, field("supporting", _titles, [])),
+        data_source=field("data_source", _text, path.stem),
+        hops=field("hops", _count, 0),
+        type=field("type", _text, ""),
+    )
+
+
+def _identifier(value: Any) -> str:
+    return str(value) if type(value) is int else _text(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"a text that is not blank is expected, got {value!r}")
+    return value
+
+
+def _titles(value: Any) -> list[str]:
+    if not isinstance(value, list):
+        raise ValueError(f"a list of titles is expected, got {value!r}")
+    return [_text(title) for title in value]
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"a whole number is expected, got {value!r}")
+    return value
 
 
 def choose(questions: list[Question], count: int | None, seed: int) -> list[Question]:

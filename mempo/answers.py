@@ -2,6 +2,15 @@
 
 Normalisation is SQuAD's (Rajpurkar et al. 2016): lower case, no punctuation, no English articles, single spaces; plus
 Unicode NFKC and Unicode punctuation, so that other scripts are treated alike.
+
+Edge cases, by rule:
+- No answer (None), an empty or blank one, and a text of which normalisation leaves nothing (`"?!"`, `"the"`, `"A"`) score 0
+  in EM, F1 and sub-EM against every gold, one that itself normalises to nothing included. Such a gold can therefore
+  never be answered rightly: the converters of `tools.data` leave those questions out and count them.
+- A word is what stands between spaces. Cyrillic, Greek or Arabic texts have words as English does. A text in a script
+  without spaces (Chinese, Japanese, Thai) is one word: its F1 is its EM, and sub-EM finds it only between spaces.
+- Full-width and other compatibility forms equal the plain ones (NFKC). Accents, vowel signs and letter variants stay:
+  `"Élan"` is not `"Elan"`, `"ё"` is not `"е"`.
 """
 
 from __future__ import annotations
@@ -16,7 +25,7 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 def normalize(text: str) -> str:
-    """The text as it is compared; may be empty (then it matches nothing)."""
+    """The text as it is compared; may be empty (then it matches nothing, not even another empty one)."""
     lowered = unicodedata.normalize("NFKC", text).lower()
     bare = "".join(
         char for char in lowered if not unicodedata.category(char).startswith("P") and char not in "$+<=>^`|~"
@@ -37,7 +46,10 @@ def sub_exact_match(prediction: str, aliases: Sequence[str]) -> bool:
 
 
 def f1(prediction: str, aliases: Sequence[str]) -> float:
-    """Best token F1 against the aliases; as in HotpotQA, yes, no and noanswer score only when they are equal."""
+    """Best F1 over words against the aliases; 0 without a word in common, and without words at all.
+
+    As in HotpotQA's scorer, yes, no and noanswer score only when they are equal.
+    """
     return max((_f1(normalize(prediction), normalize(alias)) for alias in aliases), default=0.0)
 
 
@@ -54,8 +66,9 @@ def _f1(said: str, gold: str) -> float:
 def split_objectives(answer: str, objectives: int) -> list[str]:
     """The answers of one text, by position.
 
-    One objective takes the text as it is, semicolons and all. Missing answers are empty; surplus ones are dropped
-    (they are counted in `AnswerScore.given`).
+    One objective takes the text as it is, semicolons and all. Missing answers are empty, and so is what stands between
+    two semicolons in a row: `"a;;b"` answers the first and the third question. Surplus ones are dropped (they are
+    counted in `AnswerScore.given`).
     """
     if objectives == 1:
         return [answer.strip()]

@@ -1,7 +1,8 @@
 """The grammar of a turn, and the format rules of a trajectory, each failure with a name.
 
-A turn reads `<mem>…</mem> <think>…</think>` and then `<search>…</search>` or `<answer>…</answer>`. Only what the
-model wrote is parsed; observations never pass through here, so a tag inside a retrieved page means nothing.
+A turn reads `<mem>…</mem> <think>…</think>` and then `<search>…</search>` or `<answer>…</answer>`; for an agent
+without a memory it begins with `<think>`. Only what the model wrote is parsed; observations never pass through here,
+so a tag inside a retrieved page means nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ class FormatReason(StrEnum):
     THOUGHT_MISSING = "thought_missing"  # a turn has no <think>
     THOUGHT_UNCLOSED = "thought_unclosed"
     THOUGHT_REPEATED = "thought_repeated"
+    THOUGHT_NOT_FIRST = "thought_not_first"  # something stands before <think>, for an agent without a memory
     OUT_OF_ORDER = "out_of_order"  # memory, thought, action do not follow each other
     ACTION_MISSING = "action_missing"  # neither <search> nor <answer>
     ACTION_REPEATED = "action_repeated"  # more than one <search> or <answer> in a turn
@@ -70,13 +72,16 @@ def _find(text: str, tag: str, start: int) -> _Block | None:
     return _Block(begin, end + len(closing), text[inner:end].strip(_BLANK), True)
 
 
-def parse_turn(text: str) -> ParsedTurn:
+def parse_turn(text: str, *, keeps_memory: bool = True) -> ParsedTurn:
     """Reads one assistant turn (forced prefix included, end-of-turn token left out).
 
     The action is the first closed `<search>` or `<answer>` outside memory and thought. An unclosed block swallows
     the rest of the turn, so nothing after it counts as an action.
+
+    Args:
+        keeps_memory: whether the agent has a memory. Without one `<mem>` is no tag, and the memory is always missing.
     """
-    memory = _find(text, "mem", 0)
+    memory = _find(text, "mem", 0) if keeps_memory else None
     thought = _find(text, "think", memory.end if memory else 0)
     body = max(memory.end if memory else 0, thought.end if thought else 0)
     blocks = [(kind, _find(text, kind, body)) for kind in ("search", "answer")]
@@ -88,7 +93,9 @@ def parse_turn(text: str) -> ParsedTurn:
         _, kind, action_block = found[0]
         if action_block.closed:
             action = Action("search" if kind == "search" else "answer", action_block.text)
-    problem = _problem(text, memory, thought, found[0][1] if found else None, action_block)
+    said = found[0][1] if found else None
+    problem = _memory_problem(text, memory) if keeps_memory else _opening_problem(text, thought)
+    problem = problem or _problem(text, thought, said, action_block, keeps_memory=keeps_memory)
     if action.kind == "none":
         action.problem = problem.value if problem else None
     status = MemoryStatus.MISSING
@@ -104,20 +111,29 @@ def parse_turn(text: str) -> ParsedTurn:
     )
 
 
-def _problem(
-    text: str, memory: _Block | None, thought: _Block | None, kind: str | None, action: _Block | None
-) -> FormatReason | None:
+def _memory_problem(text: str, memory: _Block | None) -> FormatReason | None:
     if memory is None:
         return FormatReason.MEMORY_MISSING
     if not memory.closed:
         return FormatReason.MEMORY_UNCLOSED
     if text[: memory.start].strip(_BLANK):
         return FormatReason.MEMORY_NOT_FIRST
+    return None
+
+
+def _opening_problem(text: str, thought: _Block | None) -> FormatReason | None:
+    early = text[: thought.start].strip(_BLANK) if thought else ""
+    return FormatReason.THOUGHT_NOT_FIRST if early else None
+
+
+def _problem(
+    text: str, thought: _Block | None, kind: str | None, action: _Block | None, *, keeps_memory: bool
+) -> FormatReason | None:
     if thought is None:
         return FormatReason.OUT_OF_ORDER if "<think>" in text else FormatReason.THOUGHT_MISSING
     if not thought.closed:
         return FormatReason.THOUGHT_UNCLOSED
-    if text.count("<mem>") != 1 or text.count("</mem>") != 1:
+    if keeps_memory and (text.count("<mem>") != 1 or text.count("</mem>") != 1):
         return FormatReason.MEMORY_REPEATED
     if text.count("<think>") != 1 or text.count("</think>") != 1:
         return FormatReason.THOUGHT_REPEATED
@@ -134,14 +150,20 @@ def _problem(
 
 
 def validate_format(trajectory: Trajectory) -> FormatReason | None:
-    """The first broken format rule of a trajectory, or None (MemPO's eight rules and their usual additions)."""
+    """The first broken format rule of a trajectory, or None (MemPO's eight rules and their usual additions).
+
+    What a turn has to hold its agent decided when it read it (`parse_turn`), so an agent without a memory owes none.
+    """
     for index, turn in enumerate(trajectory.turns):
         if turn.format_problem is not None:
             return FormatReason(turn.format_problem)
         last = index == len(trajectory.turns) - 1
         if turn.action.kind == "search" and (last or not turn.observation_ids):
             return FormatReason.SEARCH_UNPAIRED
-    if not any(turn.action.kind == "search" for turn in trajectory.turns):
+    # A single-shot agent is shown what a search of its own found: then a turn searched without saying so.
+    if not any(
+        turn.action.kind == "search" or turn.observation_status != "none" for turn in trajectory.turns
+    ):
         return FormatReason.SEARCH_MISSING
     if trajectory.final_answer() is None:
         return FormatReason.ANSWER_MISSING

@@ -41,14 +41,14 @@ class ChatTokens:
         ]
         if stripping:
             raise ValueError(f"added tokens {stripping} swallow the text around them: spans cannot be exact")
-        self._added = {token["content"]: int(token["id"]) for token in spec["added_tokens"]}
+        self.added = {token["content"]: int(token["id"]) for token in spec["added_tokens"]}
         self._inert = Tokenizer.from_str(json.dumps({**spec, "added_tokens": [], "post_processor": None}))
         self._inert.no_truncation()
         self._added_pattern = re.compile(
-            "(" + "|".join(re.escape(text) for text in sorted(self._added, key=len, reverse=True)) + ")"
+            "(" + "|".join(re.escape(text) for text in sorted(self.added, key=len, reverse=True)) + ")"
         )
-        bare = self._render([{"role": "user", "content": _SLOTS[0]}], generation=False)
-        opened = self._render([{"role": "user", "content": _SLOTS[0]}], generation=True)
+        bare = self.render([{"role": "user", "content": _SLOTS[0]}], generation=False)
+        opened = self.render([{"role": "user", "content": _SLOTS[0]}], generation=True)
         if not opened.startswith(bare) or opened == bare:
             raise ValueError(
                 "the chat template's generation prompt does not follow the conversation before it"
@@ -60,9 +60,13 @@ class ChatTokens:
             raise ValueError(
                 "the chat template closes an assistant turn without an added token such as <|im_end|>"
             )
-        self.turn_end_id = self._added[opening.group()]
+        self.turn_end_id = self.added[opening.group()]
         eos = tokenizer.eos_token_id
         self.stop_token_ids = sorted({self.turn_end_id} | ({int(eos)} if eos is not None else set()))
+        # What opens and closes messages; tags that are added tokens are not among it.
+        self.frame_ids = {self.added[text] for text in self._added_pattern.findall(bare)} | {
+            *self.stop_token_ids
+        }
         if self.drops_thinking:
             logger.warning(
                 "the chat template drops earlier <think> blocks; prompts here keep the ids as generated"
@@ -74,7 +78,7 @@ class ChatTokens:
         thought = f"<think>\n{_SLOTS[1]}\n</think>\n\n"
         answered = {"role": "assistant", "content": thought + "x"}
         question = {"role": "user", "content": "y"}
-        return _SLOTS[1] not in self._render([question, answered, question], generation=False)
+        return _SLOTS[1] not in self.render([question, answered, question], generation=False)
 
     @cached_property
     def _tool_turn(self) -> str:
@@ -84,7 +88,7 @@ class ChatTokens:
             {"role": "assistant", "content": _SLOTS[0]},
             {"role": "tool", "content": _SLOTS[1]},
         ]
-        _, found, rest = self._render(talk, generation=False).partition(_SLOTS[0])
+        _, found, rest = self.render(talk, generation=False).partition(_SLOTS[0])
         if not found or _SLOTS[1] not in rest:
             raise ValueError("the chat template does not show tool messages: search results would be lost")
         return rest
@@ -93,7 +97,7 @@ class ChatTokens:
         """Ids of system prompt and question, without the generation prompt."""
         messages = [] if system is None else [{"role": "system", "content": system}]
         messages.append({"role": "user", "content": _SLOTS[0]})
-        return self._encode(self._render(messages, generation=False), {_SLOTS[0]: question})
+        return self._encode(self.render(messages, generation=False), {_SLOTS[0]: question})
 
     def observation(self, text: str, *, ended: bool) -> list[int]:
         """Ids that follow an assistant turn: its end (unless the model `ended` it itself) and the tool message."""
@@ -107,6 +111,22 @@ class ChatTokens:
     def encode_own(self, text: str) -> list[int]:
         """Our own text as ids; added tokens are matched."""
         return self._encode(text, {})
+
+    def encode_reply(self, text: str) -> list[int]:
+        """A model's turn, known as text only, as the ids that it will have generated.
+
+        Tags that are added tokens are matched; what opens or closes a message stays text, for a reply can do neither.
+        """
+        ids: list[int] = []
+        plain = ""
+        for part in self._added_pattern.split(text):
+            token = self.added.get(part)
+            if token is None or token in self.frame_ids:
+                plain += part
+                continue
+            ids += [*self.encode_inert(plain), token]
+            plain = ""
+        return ids + self.encode_inert(plain)
 
     def encode_around(
         self, before: str, inner: list[str], after: str, separator: str
@@ -141,7 +161,8 @@ class ChatTokens:
                 return shorter, True
         return "", True
 
-    def _render(self, messages: list[dict[str, str]], *, generation: bool) -> str:
+    def render(self, messages: list[dict[str, str]], *, generation: bool) -> str:
+        """The chat template's text of `messages`, with a generation prompt or without."""
         return str(
             self.tokenizer.apply_chat_template(
                 messages, tokenize=False, add_generation_prompt=generation, **self._template_kwargs
@@ -158,8 +179,8 @@ class ChatTokens:
         ids: list[int] = []
         spans: list[tuple[int, int] | None] = []
         for segment in self._added_pattern.split(structure):
-            if segment in self._added:
-                ids.append(self._added[segment])
+            if segment in self.added:
+                ids.append(self.added[segment])
                 spans.append(None)
                 continue
             slot = next((mark for mark in outside if mark in segment), None)

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 # name: module that holds a typer app named `app`, one line for the list.
 PARTS = {
     "bench": ("tools.bench.cli", "Measure what the parts cost, as ratios on this machine."),
-    "data": ("tools.data.cli", "Convert HotpotQA, 2WikiMultihopQA and MuSiQue into training data."),
+    "data": ("tools.data.cli", "Convert public question sets and your own into data folders."),
     "eval": ("eval.cli", "Evaluate a model behind any OpenAI-compatible endpoint, and compare runs."),
-    "search": ("tools.search.cli", "Serve search over a corpus of passages."),
+    "search": ("tools.search.cli", "Build and serve search over a corpus of passages, or the web."),
     "sft": ("tools.sft.cli", "Write oracle trajectories and train a cold start on them."),
     "train": ("tools.run.cli", "Train from beginning to end; what run_train.sh starts."),
+    "view": ("tools.view.cli", "Read the trajectories of a run on one page, turn by turn."),
     "world": ("tools.world.cli", "Generate the fictional encyclopedia: pages, questions, tokenizer, model."),
 }
 

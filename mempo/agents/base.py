@@ -20,10 +20,18 @@ class RolloutError(Exception):
 
 @dataclass
 class Generation:
-    """What a language model wrote: ids (end-of-turn token included if there is one) and one log-prob for each."""
+    """What a language model wrote.
+
+    Attributes:
+        token_ids: end-of-turn token included if there is one.
+        logprobs: one per token, natural log.
+        truncated: `max_tokens` cut the reply. Only a model that hands over text has to say so: its ids are ours, and
+            their number does not tell.
+    """
 
     token_ids: list[int]
     logprobs: list[float]
+    truncated: bool = False
 
 
 class LanguageModel(Protocol):

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mempo.agents.base import Agent, Tool
+from mempo.agents.rag import RagAgent
+from mempo.agents.react import ReactAgent
 from mempo.agents.self_memory import SelfMemoryAgent
 from mempo.task import Limits
 from mempo.tokens import ChatTokens
@@ -41,16 +43,33 @@ def limits_from(settings: Mapping[str, Any]) -> Limits:
 
 
 def _self_memory(settings: Mapping[str, Any], tokens: ChatTokens, search: Tool | None) -> Agent:
-    if search is None:
-        raise ValueError("agent self_memory searches, but there is no search server: set search.url")
+    forced = bool(_setting(settings, "force_memory_prefix"))
     return SelfMemoryAgent(
-        tokens,
-        search,
-        prompt=str(_setting(settings, "prompt")),
-        context=ContextMode.parse(str(_setting(settings, "context"))),
-        limits=limits_from(settings),
-        force_memory_prefix=bool(_setting(settings, "force_memory_prefix")),
+        tokens, _needed(search, "self_memory"), **_common(settings), force_memory_prefix=forced
     )
+
+
+def _without_memory(name: str, agent: type[ReactAgent] | type[RagAgent]) -> Builder:
+    def build(settings: Mapping[str, Any], tokens: ChatTokens, search: Tool | None) -> Agent:
+        if _setting(settings, "force_memory_prefix"):
+            raise ValueError(f"agent {name} has no memory to open: set agent.force_memory_prefix to false")
+        return agent(tokens, _needed(search, name), **_common(settings))
+
+    return build
+
+
+def _common(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "prompt": str(_setting(settings, "prompt")),
+        "context": ContextMode.parse(str(_setting(settings, "context"))),
+        "limits": limits_from(settings),
+    }
+
+
+def _needed(search: Tool | None, name: str) -> Tool:
+    if search is None:
+        raise ValueError(f"agent {name} searches, but there is no search server: set search.url")
+    return search
 
 
 def _imported(name: str) -> Builder:
@@ -71,4 +90,8 @@ def _setting(settings: Mapping[str, Any], key: str) -> Any:
     return value
 
 
-AGENTS: dict[str, Builder] = {"self_memory": _self_memory}
+AGENTS: dict[str, Builder] = {
+    "self_memory": _self_memory,
+    "react": _without_memory("react", ReactAgent),
+    "rag": _without_memory("rag", RagAgent),
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections import Counter
@@ -34,48 +35,73 @@ Trouble = Callable[[int, str], "int | bytes | float | None"]
 
 
 class FakeEndpoint:
-    """Answers `/v1/completions` as a model that searches once and then says `ANSWER <n>`; `/retrieve` too.
+    """Answers as a model that searches once and then says `Answer <n>`, over token ids and over chat; `/retrieve` too.
 
     Attributes:
         trouble: what goes wrong with a request.
         right: question numbers that the model answers rightly.
-        requests: the JSON bodies that came.
+        keeps_memory: whether its turns begin with `<mem>`.
+        takes_ids: whether there is a `/v1/completions`.
+        continues: whether the chat goes on with a message that an assistant began.
+        model: where there is one, log-probs of prompts are its own.
+        hangs_s: seconds before any answer.
+        requests: the JSON bodies that came; `paths`: where to.
     """
 
     def __init__(self) -> None:
         self.trouble: Trouble = lambda number, prompt: None
         self.right: set[int] = set(range(0, 100, 2))
+        self.keeps_memory = True
+        self.takes_ids = True
+        self.continues = True
+        self.model: Any = None
+        self.hangs_s = 0.0
         self.requests: list[dict[str, Any]] = []
+        self.paths: list[str] = []
         self.headers: list[dict[str, str]] = []
         self.asked: Counter[int] = Counter()
         self.url = ""
         self._lock = threading.Lock()
 
-    def reply(self, body: dict[str, Any]) -> tuple[int, bytes]:
+    def reply(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
         with self._lock:
             number = len(self.requests)
             self.requests.append(body)
-        trouble = self.trouble(number, small_tokens().decode(body["prompt"]))
+            self.paths.append(path)
+        time.sleep(self.hangs_s)
+        chat = path.endswith("/chat/completions")
+        if not chat and not self.takes_ids:
+            return 404, b'{"detail": "Not Found"}'
+        shown = [message["content"] for message in body["messages"]] if chat else []
+        trouble = self.trouble(number, "\n".join(shown) if chat else small_tokens().decode(body["prompt"]))
         if isinstance(trouble, float):
             time.sleep(trouble)
         elif isinstance(trouble, int):
             return trouble, b'{"error": {"message": "as told"}}'
         elif trouble is not None:
             return 200, trouble
+        if chat:
+            return 200, json.dumps(self.message(body)).encode()
+        if "prompt_logprobs" in body:
+            return 200, json.dumps(self.prompt_logprobs(body)).encode()
         return 200, json.dumps(self.completion(body)).encode()
 
-    def completion(self, body: dict[str, Any]) -> dict[str, Any]:
-        tokens = small_tokens()
-        text = tokens.decode(body["prompt"])
-        question = int(text.rpartition("Question ")[2].split("?")[0])
-        if "<tool_response>" not in text:
+    def said(self, text: str) -> str:
+        """The turn that follows a prompt."""
+        named = list(re.finditer(r"Question (\d+)\?", text))
+        question, since = (int(named[-1][1]), text[named[-1].end() :]) if named else (-1, text)
+        if "<tool_response>" not in since and "Passages:" not in since:
             self.asked[question] += 1
             said = format_turn("nothing yet", "search first", search=f"fact {question}")
         else:
-            said = format_turn(
-                "found", "done", answer=f"Answer {question}" if question in self.right else "dunno"
-            )
-        ids = [*tokens.encode_own(said), tokens.turn_end_id]
+            answer = f"Answer {question}" if question in self.right else "dunno"
+            said = format_turn("found", "done", answer=answer)
+        return said if self.keeps_memory else said.partition("</mem>\n")[2]
+
+    def completion(self, body: dict[str, Any]) -> dict[str, Any]:
+        tokens = small_tokens()
+        said = self.said(tokens.decode(body["prompt"]))
+        ids = [*tokens.encode_own(said), tokens.turn_end_id][: body.get("max_tokens", 400)]
         return {
             "object": "text_completion",
             "model": MODEL,
@@ -95,6 +121,44 @@ class FakeEndpoint:
             "usage": {"prompt_tokens": len(body["prompt"]), "completion_tokens": len(ids)},
         }
 
+    def message(self, body: dict[str, Any]) -> dict[str, Any]:
+        """As a server with a tokenizer of its own: its usage counts words."""
+        talk = [message["content"] for message in body["messages"]]
+        opened = talk.pop() if body.get("continue_final_message") else ""
+        said = self.said("\n".join(talk))
+        if opened and self.continues:
+            said = opened + said.removeprefix("<mem>\n")
+        return {
+            "object": "chat.completion",
+            "choices": [
+                {
+                    "index": 0,
+                    "message": {"role": "assistant", "content": said, "tool_calls": []},
+                    "finish_reason": "stop",
+                }
+            ],
+            "usage": {"prompt_tokens": len(" ".join(talk).split()), "completion_tokens": len(said.split())},
+        }
+
+    def prompt_logprobs(self, body: dict[str, Any]) -> dict[str, Any]:
+        """vLLM's answer, with the log-probs of `model`."""
+        import torch
+
+        ids = body["prompt"]
+        with torch.no_grad():
+            logprobs = self.model(input_ids=torch.tensor([ids])).logits[0].float().log_softmax(-1)
+        told = [
+            {str(token): {"logprob": float(logprobs[place, token]), "rank": 1}}
+            for place, token in enumerate(ids[1:])
+        ]
+        choice = {
+            "prompt_token_ids": ids,
+            "prompt_logprobs": [None, *told],
+            "token_ids": [0],
+            "logprobs": None,
+        }
+        return {"choices": [choice]}
+
 
 @contextmanager
 def serving(fake: FakeEndpoint) -> Iterator[FakeEndpoint]:
@@ -113,7 +177,7 @@ def serving(fake: FakeEndpoint) -> Iterator[FakeEndpoint]:
                 self._send(200, json.dumps({"result": [[page]]}).encode())
                 return
             fake.headers.append(dict(self.headers))
-            self._send(*fake.reply(body))
+            self._send(*fake.reply(self.path, body))
 
         def _send(self, status: int, content: bytes) -> None:
             try:

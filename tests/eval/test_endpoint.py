@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from eval.body import Usage
 from eval.completion import parse_completion
-from eval.endpoint import CompletionsModel, Endpoint, EndpointSettings
+from eval.endpoint import Endpoint, EndpointSettings
 from eval.errors import EvalError
+from eval.language_model import ChatModel, CompletionsModel, EndpointModel
 from mempo.agents.base import Generation, RolloutError
+from mempo.messages import MessageReader
 from tests.eval.support import MODEL, FakeEndpoint, serving
 from tests.mempo.support import small_tokens
 
@@ -28,13 +31,19 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def prompt() -> list[int]:
     tokens = small_tokens()
-    return tokens.first_prompt(None, "Question 2?") + tokens.generation_prompt_ids
+    return tokens.first_prompt("Search.", "Question 2?") + tokens.generation_prompt_ids
 
 
-async def ask(fake: FakeEndpoint, **settings: Any) -> Generation:
+def make_model(endpoint: Endpoint, api: str, question: str = "q2") -> EndpointModel:
+    tokens = small_tokens()
+    if api == "chat":
+        return ChatModel(endpoint, tokens, MessageReader(tokens), question_id=question)
+    return CompletionsModel(endpoint, tokens, question_id=question)
+
+
+async def ask(fake: FakeEndpoint, api: str = "completions", **settings: Any) -> Generation:
     async with Endpoint(EndpointSettings(fake.url, MODEL, **settings)) as endpoint:
-        model = CompletionsModel(endpoint, stop_token_ids=small_tokens().stop_token_ids, question_id="q2")
-        return await model.generate(prompt(), max_tokens=400, turn=0)
+        return await make_model(endpoint, api).generate(prompt(), max_tokens=400, turn=0)
 
 
 async def test_token_ids_come_back_as_generated_and_the_request_is_greedy(fake: FakeEndpoint) -> None:
@@ -50,21 +59,62 @@ async def test_token_ids_come_back_as_generated_and_the_request_is_greedy(fake: 
     assert "seed" not in sent
 
 
-async def test_sampling_has_a_seed_of_its_own_for_each_question_and_turn(fake: FakeEndpoint) -> None:
+async def test_over_chat_the_text_becomes_the_ids_that_the_model_will_have_written(
+    fake: FakeEndpoint,
+) -> None:
+    generation = await ask(fake, "chat")
+    expected = fake.completion({"prompt": prompt()})["choices"][0]["token_ids"]
+    assert generation == Generation(expected, [0.0] * len(expected))
+    sent = fake.requests[0]
+    assert fake.paths == ["/v1/chat/completions"]
+    assert sent["messages"] == [
+        {"role": "system", "content": "Search."},
+        {"role": "user", "content": "Question 2?"},
+    ]
+    assert (sent["temperature"], sent["max_tokens"]) == (0, 400)
+    assert not {"seed", "stop_token_ids", "continue_final_message"} & sent.keys()
+
+
+async def test_a_cut_message_is_known_as_cut_whatever_its_length(fake: FakeEndpoint) -> None:
+    fake.trouble = lambda number, prompt: (
+        b'{"choices": [{"message": {"content": "<mem>half"}, "finish_reason": "length"}]}'
+    )
+    generation = await ask(fake, "chat")
+    assert generation.truncated
+    assert generation.token_ids == small_tokens().encode_own("<mem>half")
+
+
+@pytest.mark.parametrize("api", ["completions", "chat"])
+async def test_the_api_keeps_its_own_count_of_tokens(fake: FakeEndpoint, api: str) -> None:
+    async with Endpoint(EndpointSettings(fake.url, MODEL)) as endpoint:
+        model = make_model(endpoint, api)
+        assert model.usage is None
+        for turn in range(2):
+            await model.generate(prompt(), max_tokens=400, turn=turn)
+    ids = fake.completion({"prompt": prompt()})["choices"][0]["token_ids"]
+    told = fake.message(fake.requests[0])["usage"] if api == "chat" else None
+    words = (told["prompt_tokens"], told["completion_tokens"]) if told else (len(prompt()), len(ids))
+    assert model.usage == Usage(2 * words[0], 2 * words[1])
+
+
+@pytest.mark.parametrize("api", ["completions", "chat"])
+async def test_sampling_has_a_seed_of_its_own_for_each_question_and_turn(
+    fake: FakeEndpoint, api: str
+) -> None:
     settings = EndpointSettings(fake.url, MODEL, temperature=0.7, seed=3)
     async with Endpoint(settings) as endpoint:
         for question, turn in (("q2", 0), ("q2", 1), ("q3", 0), ("q2", 0)):
-            model = CompletionsModel(endpoint, stop_token_ids=[], question_id=question)
-            await model.generate(prompt(), max_tokens=400, turn=turn)
+            await make_model(endpoint, api, question).generate(prompt(), max_tokens=400, turn=turn)
     seeds = [request["seed"] for request in fake.requests]
     assert len(set(seeds[:3])) == 3
     assert seeds[3] == seeds[0]
 
 
+@pytest.mark.parametrize("api", ["completions", "chat"])
 @pytest.mark.parametrize("trouble", [429, 500, 503, b'{"choices": [{"tok'])
-async def test_a_passing_trouble_is_retried(fake: FakeEndpoint, trouble: int | bytes) -> None:
+async def test_a_passing_trouble_is_retried(fake: FakeEndpoint, trouble: int | bytes, api: str) -> None:
     fake.trouble = lambda number, prompt: trouble if number < 2 else None
-    assert (await ask(fake)).token_ids
+    assert (await ask(fake, api)).token_ids
     assert len(fake.requests) == 3
 
 
@@ -78,28 +128,68 @@ async def test_a_passing_trouble_is_retried(fake: FakeEndpoint, trouble: int | b
         (b'{"choices": []}', "schema", 1),
         (b'{"completions": []}', "schema", 1),
         (b"[]", "schema", 1),
-        (b'{"choices": [{"text": "hello", "logprobs": null}]}', "no_token_ids", 1),
-        (b'{"choices": [{"token_ids": [5], "logprobs": null}]}', "schema", 1),
-        (b'{"choices": [{"token_ids": [5], "logprobs": {"token_logprobs": [NaN]}}]}', "schema", 1),
-        (b'{"choices": [{"token_ids": [], "logprobs": {"token_logprobs": []}}]}', "schema", 1),
-        (b'{"choices": [{"prompt_token_ids": [1], "token_ids": [5]}]}', "prompt_changed", 1),
     ],
 )
+@pytest.mark.parametrize("api", ["completions", "chat"])
 async def test_a_lasting_trouble_is_named(
-    fake: FakeEndpoint, trouble: int | bytes, cause: str, requests: int
+    fake: FakeEndpoint, trouble: int | bytes, cause: str, requests: int, api: str
 ) -> None:
     fake.trouble = lambda number, prompt: trouble
     with pytest.raises(RolloutError) as caught:
-        await ask(fake, retries=2)
+        await ask(fake, api, retries=2)
     assert caught.value.cause == cause
     assert len(fake.requests) == requests
 
 
-async def test_a_hanging_request_ends_at_its_deadline(fake: FakeEndpoint) -> None:
+@pytest.mark.parametrize(
+    ("body", "cause"),
+    [
+        (b'{"choices": [{"text": "hello", "logprobs": null}]}', "no_token_ids"),
+        (b'{"choices": [{"token_ids": [5], "logprobs": null}]}', "schema"),
+        (b'{"choices": [{"token_ids": [5], "logprobs": {"token_logprobs": [NaN]}}]}', "schema"),
+        (b'{"choices": [{"token_ids": [], "logprobs": {"token_logprobs": []}}]}', "schema"),
+        (b'{"choices": [{"prompt_token_ids": [1], "token_ids": [5]}]}', "prompt_changed"),
+    ],
+)
+async def test_an_answer_that_is_no_completion_is_named(fake: FakeEndpoint, body: bytes, cause: str) -> None:
+    fake.trouble = lambda number, prompt: body
+    with pytest.raises(RolloutError) as caught:
+        await ask(fake)
+    assert caught.value.cause == cause
+
+
+@pytest.mark.parametrize(
+    ("body", "cause"),
+    [
+        (b'{"choices": [{"text": "hello"}]}', "schema"),
+        (b'{"choices": [{"message": {"content": null}, "finish_reason": "stop"}]}', "no_text"),
+        (
+            b'{"choices": [{"message": {"content": " ", "reasoning": "long"}, "finish_reason": "length"}]}',
+            "no_text",
+        ),
+        (
+            b'{"choices": [{"message": {"content": null}, "finish_reason": "tool_calls"}]}',
+            "finish_tool_calls",
+        ),
+        (
+            b'{"choices": [{"message": {"content": "x"}, "finish_reason": "content_filter"}]}',
+            "finish_content_filter",
+        ),
+    ],
+)
+async def test_an_answer_that_is_no_message_is_named(fake: FakeEndpoint, body: bytes, cause: str) -> None:
+    fake.trouble = lambda number, prompt: body
+    with pytest.raises(RolloutError) as caught:
+        await ask(fake, "chat")
+    assert caught.value.cause == cause
+
+
+@pytest.mark.parametrize("api", ["completions", "chat"])
+async def test_a_hanging_request_ends_at_its_deadline(fake: FakeEndpoint, api: str) -> None:
     fake.trouble = lambda number, prompt: 20.0
     started = time.monotonic()
     with pytest.raises(RolloutError) as caught:
-        await ask(fake, deadline_s=0.3)
+        await ask(fake, api, deadline_s=0.3)
     assert caught.value.cause == "timeout"
     assert time.monotonic() - started < 10
 
@@ -133,7 +223,9 @@ async def test_the_api_key_comes_from_the_environment(
 def test_ids_spelled_in_the_log_probs_are_read_where_there_is_no_other_list() -> None:
     logprobs = {"tokens": ["token_id:7", "token_id:9"], "token_logprobs": [-1, -0.5]}
     body = json.dumps({"choices": [{"logprobs": logprobs}]}).encode()
-    assert parse_completion(body, prompt_ids=[1], max_tokens=2) == Generation([7, 9], [-1.0, -0.5])
+    found, usage = parse_completion(body, prompt_ids=[1], max_tokens=2)
+    assert found == Generation([7, 9], [-1.0, -0.5])
+    assert usage is None
 
 
 def test_more_tokens_than_asked_for_are_refused() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from eval.errors import EvalError
-from eval.paired import compare, mcnemar_greater
+from eval.paired import compare, mcnemar_greater, mcnemar_two_sided
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,11 @@ def test_pairs_are_counted_by_question() -> None:
 def test_other_questions_cannot_be_paired() -> None:
     with pytest.raises(EvalError, match="in one run only, e.g. 'b'"):
         compare({"a": True}, {"a": True, "b": False})
+
+
+@pytest.mark.parametrize(
+    ("only_before", "only_after", "p"),
+    [(0, 0, 1.0), (0, 5, 2 / 32), (5, 0, 2 / 32), (1, 4, 12 / 32), (3, 3, 1.0)],
+)
+def test_the_two_sided_p_is_twice_the_smaller_tail(only_before: int, only_after: int, p: float) -> None:
+    assert mcnemar_two_sided(only_before, only_after) == pytest.approx(p)

@@ -57,3 +57,74 @@ def test_several_objectives_are_scored_by_position() -> None:
     assert score_answer("1901; Paris; Rome; Oslo", golds).given == 4
     assert score_answer(None, golds).em_sum == 0.0
     assert score_answer(None, golds).given == 0
+
+
+NOTHING = ["", "  ", "the", "A", "an", "?!", "...", "«»", "。", "؟"]
+
+
+@pytest.mark.parametrize("text", NOTHING)
+@pytest.mark.parametrize("gold", ["Paris", "A", "the", "?!", "。"])
+def test_what_normalises_to_nothing_is_never_right(text: str, gold: str) -> None:
+    score = score_answer(text, [[gold]])
+    assert (score.em, score.f1, score.sub_em) == ([False], [0.0], [False])
+
+
+@pytest.mark.parametrize("gold", NOTHING)
+def test_a_gold_that_normalises_to_nothing_cannot_be_matched(gold: str) -> None:
+    for text in ("Paris", gold, f"Paris {gold}"):
+        score = score_answer(text, [[gold]])
+        assert (score.em, score.f1, score.sub_em) == ([False], [0.0], [False])
+
+
+def test_an_article_is_left_out_only_where_it_is_a_word() -> None:
+    assert exact_match("A Coruña", ["Coruña"])
+    assert exact_match("The Who", ["Who"])
+    assert not exact_match("A", ["Vitamin A"])
+    assert not exact_match("Theo", ["o"])
+    assert exact_match("A-ha", ["Aha"])  # punctuation goes first
+
+
+@pytest.mark.parametrize(
+    ("text", "gold", "em", "f1_value", "sub"),
+    [
+        ("Москва", "москва.", True, 1.0, True),
+        ("город Москва", "Москва", False, 2 / 3, True),
+        ("Ёлка", "Елка", False, 0.0, False),
+        ("القاهرة؟", "القاهرة", True, 1.0, True),
+        ("مدينة القاهرة", "القاهرة", False, 2 / 3, True),
+        ("東京。", "「東京」", True, 1.0, True),
+        ("答えは東京です", "東京", False, 0.0, False),  # one word: no part of it counts
+        ("東京 です", "東京", False, 2 / 3, True),
+        ("１９０１年", "1901年", True, 1.0, True),
+        ("मुंबई", "मुंबई", True, 1.0, True),
+        ("Élan", "Elan", False, 0.0, False),
+    ],
+)
+def test_other_scripts_are_scored_by_words_between_spaces(
+    text: str, gold: str, em: bool, f1_value: float, sub: bool
+) -> None:
+    score = score_answer(text, [[gold]])
+    assert (score.em, score.sub_em) == ([em], [sub])
+    assert score.f1 == [pytest.approx(f1_value)]
+
+
+@pytest.mark.parametrize(
+    ("text", "right", "given"),
+    [
+        ("a1;;c1", [True, False, True], 3),
+        (";;", [False, False, False], 3),
+        ("a1;b1;c1;d1", [True, True, True], 4),
+        ("a1", [True, False, False], 1),
+        ("; b1 ;", [False, True, False], 3),
+        (" ", [False, False, False], 0),
+        (None, [False, False, False], 0),
+    ],
+)
+def test_answers_to_several_questions_count_by_their_place(
+    text: str | None, right: list[bool], given: int
+) -> None:
+    score = score_answer(text, [["a1"], ["b1"], ["c1"]])
+    assert (score.em, score.given) == (right, given)
+    assert score.em_sum == sum(right)
+    assert score.em_mean == pytest.approx(sum(right) / 3)
+    assert score.sub_em_mean == score.f1_mean == score.em_mean

@@ -21,7 +21,10 @@ class Composed:
 
     @property
     def id(self) -> str:
-        return "+".join(part.id for part in self.parts)
+        """The ids of the parts, joined by `+`; a plus inside of one is written `%2B`, so that they can be told apart."""
+        if len(self.parts) == 1:
+            return self.parts[0].id
+        return "+".join(part.id.replace("+", "%2B") for part in self.parts)
 
     @property
     def question(self) -> str:
@@ -34,15 +37,21 @@ class Composed:
         return [text for text in part.answers if len(self.parts) == 1 or ";" not in text]
 
     def to_row(self, data_source: str, split: str, index: int) -> QuestionRow:
-        """The row of a parquet file; `hops` add up, and the type of several questions is `multi`."""
+        """The row of a parquet file; `hops` add up, and the type of several questions is `multi`.
+
+        Args:
+            data_source: name of the data set, for parts that name none themselves.
+        """
+        sources = dict.fromkeys(part.source or data_source for part in self.parts)
+        hops = [part.hops for part in self.parts]
         titles = dict.fromkeys(page.title for part in self.parts for page in part.gold)
         return QuestionRow(
             task=Task(self.id, self.question, len(self.parts)),
             reference=Reference([self._answers(part) for part in self.parts], list(titles)),
-            data_source=data_source,
+            data_source="+".join(sorted(sources)),
             split=split,
             index=index,
-            hops=sum(part.hops for part in self.parts),
+            hops=sum(hops) if all(hops) else 0,
             type=self.parts[0].type if len(self.parts) == 1 else "multi",
         )
 

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from tools.data.compose import Composed, compose
+from tools.data.deepresearcher import SOURCES, parse_deepresearcher
 from tools.data.hotpotqa import parse_hotpotqa
 from tools.data.load import Account, Parser, load_questions
-from tools.data.manifest import NAME, write_manifest
+from tools.data.manifest import remove_outputs, write_manifest
 from tools.data.musique import parse_musique
 from tools.data.passages import write_corpus
+from tools.data.plain import parse_plain
 from tools.data.question import Question
 from tools.data.records import DataError
 from tools.data.schema import write_rows
@@ -25,7 +27,10 @@ DATASETS: dict[str, Parser] = {
     "hotpotqa": parse_hotpotqa,
     "2wikimultihopqa": parse_twowiki,
     "musique": parse_musique,
+    "deepresearcher": parse_deepresearcher,
+    "jsonl": parse_plain,
 }
+FILES = ("train.parquet", "validation.parquet", "corpus.jsonl", "supporting.jsonl")
 LISTED_PROBLEMS = 100  # in the manifest; all of them are counted
 
 
@@ -35,13 +40,16 @@ class ConvertSettings:
 
     Attributes:
         dataset: a key of `DATASETS`.
-        inputs: files of records, JSON list or JSON lines.
+        inputs: files of records: JSON list, JSON lines or parquet.
         out: the data folder; its files are overwritten.
         validation_inputs: files whose questions validate. Without them, `validation_share` of the questions in
             `inputs` does, drawn by `seed`; at least enough for one row.
         objectives: questions per row.
         strict: malformed records are an error instead of being counted and left out.
         aliases: 2WikiMultihopQA's `id_aliases.json`.
+        name: `data_source` of the rows, for `jsonl`; elsewhere the data set's own name.
+        sources: the data sets to take out of a `deepresearcher` file; empty takes all.
+        validation_only: every question of `inputs` validates, and there is no train split: an evaluation set.
     """
 
     dataset: str
@@ -53,6 +61,9 @@ class ConvertSettings:
     seed: int = 0
     strict: bool = False
     aliases: Path | None = None
+    name: str | None = None
+    sources: list[str] = field(default_factory=list)
+    validation_only: bool = False
 
     def __post_init__(self) -> None:
         if self.dataset not in DATASETS:
@@ -67,12 +78,22 @@ class ConvertSettings:
             raise DataError(
                 f"an alias file belongs to 2wikimultihopqa; {self.dataset} has its aliases in its records"
             )
+        unknown = [source for source in self.sources if source not in SOURCES.values()]
+        if unknown:
+            raise DataError(f"source {unknown[0]!r} is unknown; known are {', '.join(SOURCES.values())}")
+        if self.validation_only and self.validation_inputs:
+            raise DataError("with validation_only, every input validates: give the files as inputs")
+        for path in (*self.inputs, *self.validation_inputs):
+            if path.name in FILES and path.resolve().parent == self.out.resolve():
+                raise DataError(f"{path} would be overwritten: choose another folder to write to")
 
 
 def convert(settings: ConvertSettings) -> dict[str, Any]:
     """Writes `train.parquet`, `validation.parquet`, `corpus.jsonl`, `supporting.jsonl` and `manifest.json`.
 
-    The same inputs and settings give the same bytes. The manifest is written last: a folder without one is unfinished.
+    An evaluation set has no train.parquet, and questions that come without passages give no corpus.jsonl and
+    supporting.jsonl. The same inputs and settings give the same bytes. The manifest is written last: a folder without
+    one is unfinished.
 
     Returns:
         the manifest.
@@ -86,32 +107,26 @@ def convert(settings: ConvertSettings) -> dict[str, Any]:
         raise DataError(
             f"{len(account.problems)} malformed record(s):\n" + "\n".join(account.problems[:LISTED_PROBLEMS])
         )
+    questions_of = {"train": train, "validation": validation}
+    if settings.validation_only:
+        del questions_of["train"]
     splits, left_out = {}, {}
-    for split, questions in (("train", train), ("validation", validation)):
+    for split, questions in questions_of.items():
         rng = random.Random(f"{settings.seed} {split}")
         splits[split], left_out[split] = compose(questions, settings.objectives, rng)
         if not splits[split]:
             raise DataError(
-                f"no {split} row can be made: {account.records} records "
+                f"{settings.out}: no {split} row can be made: {account.records} records "
                 f"({len(account.problems)} malformed, {sum(account.unusable.values())} unusable) leave "
                 f"{len(questions)} {split} question(s), a row takes {settings.objectives}; give more records"
                 + "".join(f"\n{problem}" for problem in account.problems[:10])
             )
-    out = settings.out
-    out.mkdir(parents=True, exist_ok=True)
-    (out / NAME).unlink(missing_ok=True)
-    outputs = [
-        out / name for name in ("train.parquet", "validation.parquet", "corpus.jsonl", "supporting.jsonl")
-    ]
-    for path, (split, rows) in zip(outputs, splits.items(), strict=False):
-        write_rows(path, (row.to_row(settings.dataset, split, index) for index, row in enumerate(rows)))
-    passages = write_corpus(outputs[2], (page for q in [*train, *validation] for page in q.paragraphs))
-    _write_supporting(outputs[3], splits)
+    outputs, passages = _write(settings, splits, [*train, *validation])
     counts = {
         "records": account.records,
         "malformed": dict(sorted(account.malformed.items())),
         "unusable": dict(sorted(account.unusable.items())),
-        "questions": {"train": len(train), "validation": len(validation)},
+        "questions": {split: len(questions) for split, questions in questions_of.items()},
         "left_out": left_out,
         "rows": {split: len(rows) for split, rows in splits.items()},
         **passages,
@@ -123,7 +138,31 @@ def convert(settings: ConvertSettings) -> dict[str, Any]:
         "counts": counts,
         "problems": account.problems[:LISTED_PROBLEMS],
     }
-    return write_manifest(out, _inputs(settings), outputs, facts)
+    return write_manifest(settings.out, _inputs(settings), outputs, facts)
+
+
+def _write(
+    settings: ConvertSettings, splits: dict[str, list[Composed]], questions: list[Question]
+) -> tuple[list[Path], dict[str, int]]:
+    """Writes all files but the manifest; what an earlier conversion left in the folder is removed.
+
+    Returns:
+        the files, and the counts of `write_corpus`.
+    """
+    out = settings.out
+    out.mkdir(parents=True, exist_ok=True)
+    remove_outputs(out)
+    outputs = []
+    for split, rows in splits.items():
+        outputs.append(out / f"{split}.parquet")
+        source = settings.name or settings.dataset
+        write_rows(outputs[-1], (row.to_row(source, split, index) for index, row in enumerate(rows)))
+    pages = [page for question in questions for page in question.paragraphs]
+    if not pages:
+        return outputs, {"passages": 0}
+    passages = write_corpus(out / "corpus.jsonl", pages)
+    _write_supporting(out / "supporting.jsonl", splits)
+    return [*outputs, out / "corpus.jsonl", out / "supporting.jsonl"], passages
 
 
 def _load(settings: ConvertSettings, account: Account) -> tuple[list[Question], list[Question]]:
@@ -133,11 +172,15 @@ def _load(settings: ConvertSettings, account: Account) -> tuple[list[Question], 
             parse = partial(parse_twowiki, by_answer_id=read_aliases(settings.aliases))
         except (OSError, ValueError) as error:
             raise DataError(str(error)) from error
+    if settings.sources:
+        parse = partial(parse_deepresearcher, sources=settings.sources)
     seen: dict[str, str] = {}
     if settings.validation_inputs:  # read first, so that a question in both files stays held out
         validation = load_questions(settings.validation_inputs, parse, account, seen)
         return load_questions(settings.inputs, parse, account, seen), validation
     questions = load_questions(settings.inputs, parse, account, seen)
+    if settings.validation_only:
+        return [], questions
     size = min(max(settings.objectives, round(len(questions) * settings.validation_share)), len(questions))
     held_out = set(random.Random(f"{settings.seed} split").sample(range(len(questions)), size))
     train = [question for place, question in enumerate(questions) if place not in held_out]
@@ -163,11 +206,11 @@ def _inputs(settings: ConvertSettings) -> Iterable[Path]:
 def _plain(settings: ConvertSettings) -> dict[str, Any]:
     """The settings without folders: names of files only, so that a manifest does not depend on where it was made."""
     plain = asdict(settings)
-    for name in ("out", "seed", "dataset"):
+    for name in ("out", "seed", "dataset"):  # the last two stand on their own in the manifest
         del plain[name]
     for name in ("inputs", "validation_inputs"):
         plain[name] = [path.name for path in plain[name]]
     plain["aliases"] = settings.aliases.name if settings.aliases else None
-    if settings.validation_inputs:
+    if settings.validation_inputs or settings.validation_only:
         plain["validation_share"] = None  # not used
     return plain

@@ -31,6 +31,17 @@ def write_manifest(
     return manifest
 
 
+def remove_outputs(folder: Path) -> None:
+    """Removes the manifest of a data folder and the files that it lists; without a manifest nothing is touched."""
+    try:
+        manifest = json.loads((folder / NAME).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return
+    (folder / NAME).unlink()  # first: without one the folder is unfinished
+    for entry in manifest.get("outputs", []):
+        (folder / Path(entry["name"]).name).unlink(missing_ok=True)
+
+
 def changed_outputs(folder: Path) -> list[str]:
     """Names of a data folder's files that are missing or differ from its manifest; the manifest's own if it is missing."""
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,7 @@ class Question:
         gold: the passages that the answer needs, in the order in which they are needed.
         hops: steps of reasoning.
         type: the data set's name for this kind of question.
+        source: name of the data set, where one file holds several; "" elsewhere.
     """
 
     id: str
@@ -52,6 +53,7 @@ class Question:
     gold: list[Paragraph]
     hops: int
     type: str
+    source: str = ""
 
 
 def squeeze(text: str) -> str:
@@ -85,18 +87,26 @@ def aliases(record: Mapping[str, Any], further: list[str]) -> list[str]:
     """The answer, then `answer_aliases` of the record, then `further` ones; each once, blanks left out.
 
     Raises:
-        MalformedRecord: the answer is missing or blank, or nothing of it is left to compare after normalisation
-            (an answer of punctuation alone could never be scored as right).
+        MalformedRecord: the answer is missing or blank, or nothing of it is left to compare after normalisation.
     """
     given = [string(record, "answer")]
     for alias in items(record, "answer_aliases") if record.get("answer_aliases") is not None else []:
         if not isinstance(alias, str):
             raise MalformedRecord("answer_aliases", f"strings are expected, got {type(alias).__name__}")
         given.append(squeeze(alias))
-    given += [squeeze(alias) for alias in further]
-    unique = [alias for alias in dict.fromkeys(given) if alias]
-    if not any(normalize(alias) for alias in unique):
-        raise MalformedRecord(
-            "answer", f"{unique[0]!r} is empty after normalisation and could never be matched"
-        )
+    return usable_answers([*given, *further], "answer")
+
+
+def usable_answers(texts: Iterable[str], field: str) -> list[str]:
+    """The texts on one line each, every one once, blanks left out.
+
+    Raises:
+        MalformedRecord: nothing of them is left to compare after normalisation (an answer of punctuation or an article
+            alone could never be scored as right).
+    """
+    unique = [text for text in dict.fromkeys(map(squeeze, texts)) if text]
+    if not unique:
+        raise MalformedRecord(field, "holds no answer")
+    if not any(normalize(text) for text in unique):
+        raise MalformedRecord(field, f"{unique[0]!r} is empty after normalisation and could never be matched")
     return unique

@@ -1,4 +1,4 @@
-"""Raw records of a data set file: one JSON list, or JSON lines."""
+"""Raw records of a data set file: one JSON list, JSON lines, or the rows of a parquet file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tools.data.question import MalformedRecord
 
@@ -17,12 +20,15 @@ class DataError(ValueError):
 def read_records(path: str | Path) -> Iterator[tuple[str, dict[str, Any] | MalformedRecord]]:
     """Yields (place, record) for each record; what is not a JSON object comes as the problem instead of a record.
 
-    The place is `line 7` for JSON lines and `record 7` for a list, both from 1.
+    The place is `line 7` for JSON lines and `record 7` for a list, both from 1, and `row 7` for parquet, from 0.
 
     Raises:
-        DataError: the file cannot be read, is not UTF-8, or is a list that is not JSON.
+        DataError: the file cannot be read, is not UTF-8, or is a list that is not JSON or parquet that is none.
     """
     path = Path(path)
+    if path.suffix == ".parquet":
+        yield from _parquet_rows(path)
+        return
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -43,6 +49,15 @@ def read_records(path: str | Path) -> Iterator[tuple[str, dict[str, Any] | Malfo
                 yield f"line {number}", _checked(json.loads(line))
             except ValueError as error:
                 yield f"line {number}", MalformedRecord("json", str(error))
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    try:
+        rows = pq.read_table(path).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{path}: cannot be read as parquet: {error}") from error
+    for number, row in enumerate(rows):
+        yield f"row {number}", row
 
 
 def _checked(record: Any) -> dict[str, Any] | MalformedRecord:

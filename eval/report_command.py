@@ -1,0 +1,44 @@
+"""`mempo eval report`: evaluations and training runs side by side on one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from eval.console import fail
+from eval.errors import EvalError
+
+TITLE = "Report"
+
+
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Folders of evaluations, or of training runs (with the evaluations in their eval/)."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The page to write, e.g. report.html.")],
+    markdown: Annotated[Path | None, typer.Option(help="The same numbers as Markdown.")] = None,
+) -> None:
+    """Show runs on one page: results, pairs, F1 against tokens, objectives, hops, endings, training and memories.
+
+    The page is one file: it opens from disk and needs no network.
+    """
+    from eval.pages.document import write_text
+    from eval.report_page import report_html, report_markdown
+    from eval.report_sections import sections
+    from eval.run_folder import read_runs
+
+    try:
+        evaluations, training = read_runs(runs)
+        parts = sections(evaluations, training)
+        write_text(out, report_html(TITLE, parts))
+        if markdown is not None:
+            write_text(markdown, report_markdown(TITLE, parts))
+    except (EvalError, OSError) as error:
+        fail(error)
+    Console().print(f"{len(evaluations)} evaluations, {len(training)} training runs: {out}", highlight=False)

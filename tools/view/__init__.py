@@ -1,0 +1,1 @@
+"""The trajectory viewer: one HTML file in which the trajectories of a run can be read, turn by turn."""
