@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tools.hashing import file_sha256
 from tools.search.bm25 import BM25Ranker
-from tools.search.corpus import Corpus, Document, corpus_lines
+from tools.search.corpus import Corpus, CorpusError, Document, corpus_lines
 from tools.search.manifest import IndexFolderError, Manifest, sizes
 from tools.search.memory import check_free, postings_build_bytes
 from tools.search.store import DocumentStore, write_documents
@@ -61,6 +61,8 @@ def build_index(corpus: Path, out: Path, settings: BuildSettings, progress: Prog
         CorpusError: the corpus cannot be read, repeats an id, or, if strict, has malformed lines.
         IndexFolderError: `out` is there already, or memory does not suffice.
     """
+    if not corpus.is_file():
+        raise CorpusError(f"{corpus}: no such file; --corpus takes JSON lines, plain or .gz")
     if out.exists() and not settings.replace:
         raise IndexFolderError(f"{out} exists; choose another folder or add --replace")
     if settings.replace and out.exists() and any(out.iterdir()):

@@ -67,6 +67,11 @@ def test_a_repeated_id_is_an_error(corpus, tmp_path):
         build(corpus, tmp_path / "index")
 
 
+def test_a_corpus_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(CorpusError, match=r"nowhere\.jsonl: no such file"):
+        build(tmp_path / "nowhere.jsonl", tmp_path / "index")
+
+
 def test_an_interrupted_build_goes_on_with_what_is_done(corpus, tmp_path, monkeypatch):
     def stop(*args):
         raise KeyboardInterrupt
