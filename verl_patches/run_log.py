@@ -56,11 +56,13 @@ class RunLog:
         """
         folder = self.folder / "trajectories"
         folder.mkdir(exist_ok=True)
-        with (folder / f"step_{step}.jsonl").open("w") as file:
+        scratch = folder / f"step_{step}.tmp"
+        with scratch.open("w") as file:
             for record in records:
                 session = record.session
                 line = sample(record, scores.get(session, ()), advantages.get(session), tokens)
                 file.write(json.dumps({"step": step, **line}) + "\n")  # ASCII: any question can be written
+        scratch.replace(folder / f"step_{step}.jsonl")
 
     def _take_back(self, resumed_step: int) -> None:
         if not self._metrics.exists():

@@ -243,10 +243,11 @@ class MempoTrainer(trainer_base.PPOTrainer):
         metrics.update(self.report.metrics())
         if self._tree_refused is not None:
             metrics[f"memory/tree_refused/{self._tree_refused.code}"] = 1
-        self.run_log.metrics(global_steps, metrics)
         samples = spread(self.report.records, int(self.config.run.sample_trajectories))
         report = self.report
+        # First: a step whose metrics can be read is complete, also if the run is killed right after.
         self.run_log.trajectories(global_steps, samples, report.scores, report.advantages, self.tokens)
+        self.run_log.metrics(global_steps, metrics)
 
     # ------------------------------------------------------------------ validation
 
