@@ -7,6 +7,7 @@ import typer
 from eval.compare_command import HELP as COMPARE_HELP
 from eval.compare_command import compare
 from eval.probe_command import probe
+from eval.reading_command import reading
 from eval.report_command import report
 from eval.run_command import run
 from eval.score_command import score
@@ -33,5 +34,6 @@ Start a search server, evaluate, train, evaluate again, compare:
 app.command()(run)
 app.command(help=COMPARE_HELP)(compare)
 app.command()(probe)
+app.command()(reading)
 app.command()(report)
 app.command()(score)

@@ -10,6 +10,8 @@ from typing import Any
 
 from eval.errors import EvalError
 
+# Of a release: tells of its files, and how it was tested. The same weights tested again are the same model.
+_ABOUT = "release.json"
 _KINDS = ("*.safetensors", "*.bin", "*.json", "*.jinja", "*.model", "*.txt")
 
 
@@ -20,7 +22,9 @@ def model_settings(folder: Path) -> dict[str, Any]:
         EvalError: if the folder is not a Hugging Face model.
     """
     read_config(folder)
-    files = sorted({path for kind in _KINDS for path in folder.glob(kind) if path.is_file()})
+    files = sorted(
+        {path for kind in _KINDS for path in folder.glob(kind) if path.is_file() and path.name != _ABOUT}
+    )
     if not any(path.suffix in (".safetensors", ".bin") for path in files):
         raise EvalError(f"{folder} holds no weights (*.safetensors, *.bin)")
     digest = hashlib.sha256()

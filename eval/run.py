@@ -168,7 +168,8 @@ async def _answer(question: Question, agent: Agent, model: EndpointModel) -> Sam
     started = time.perf_counter()
     try:
         trajectory = await agent.run(question.task, model)
-        sample = answered_sample(question, trajectory, seconds=time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        sample = answered_sample(question, trajectory, seconds=seconds, verifier=agent.verifier)
         return _with_costs(sample, model)
     except RolloutError as error:
         cause, message = error.cause, str(error)

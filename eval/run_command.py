@@ -42,8 +42,12 @@ def run(
         ),
     ] = "auto",
     agent: Annotated[
-        str, typer.Option(help="self_memory, react (no memory), rag (one search), or module:function.")
-    ] = "self_memory",
+        str | None,
+        typer.Option(
+            help="self_memory (the default), react (no memory), rag (one search), or module:function. This and the other "
+            "settings of the agent come from the model's agent.json, if it is a release."
+        ),
+    ] = None,
     context: Annotated[
         str | None,
         typer.Option(
@@ -59,26 +63,36 @@ def run(
     ] = 0,
     temperature: Annotated[float, typer.Option(min=0.0, help="0 is greedy.")] = 0.0,
     prompt: Annotated[
-        str, typer.Option(help="System prompt: brief, evaluation or published.")
-    ] = "evaluation",
+        str | None,
+        typer.Option(help="System prompt: brief, evaluation or published. Default: evaluation."),
+    ] = None,
     force_memory_prefix: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--force-memory-prefix", help="Open every turn with <mem>, as the published recipe does."
+            "--force-memory-prefix/--no-force-memory-prefix",
+            help="Open every turn with <mem>, as the published recipe does.",
         ),
-    ] = False,
-    max_turns: Annotated[int, typer.Option(min=1, help="Turns per question.")] = 10,
+    ] = None,
+    max_turns: Annotated[int | None, typer.Option(min=1, help="Turns per question. Default: 10.")] = None,
     max_response_tokens: Annotated[
-        int, typer.Option(min=1, help="Tokens the model may write per turn.")
-    ] = 1024,
-    max_observation_tokens: Annotated[int, typer.Option(min=1, help="Tokens of one search result.")] = 1024,
+        int | None, typer.Option(min=1, help="Tokens the model may write per turn. Default: 1024.")
+    ] = None,
+    max_observation_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Tokens of one search result. Default: 1024.")
+    ] = None,
     max_context_tokens: Annotated[
         int | None,
         typer.Option(
             min=1, help="Prompt and response together; default: the model folder's limit, at most 32768."
         ),
     ] = None,
-    topk: Annotated[int, typer.Option(min=1, help="Passages per search.")] = 3,
+    topk: Annotated[int | None, typer.Option(min=1, help="Passages per search. Default: 3.")] = None,
+    override_agent: Annotated[
+        bool,
+        typer.Option(
+            "--override-agent", help="Settings given here may differ from those in the model's agent.json."
+        ),
+    ] = False,
     tokenizer: Annotated[str | None, typer.Option(help="Tokenizer folder; default: --model.")] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Questions in flight.")] = 32,
     deadline: Annotated[float, typer.Option(help="Seconds per turn, retries included.")] = 600.0,
@@ -112,30 +126,38 @@ def run(
     `summary.json`, `settings.json`. Interrupt it at will: the same command continues, and a folder refuses settings
     other than the ones it was begun with. A question that fails counts as wrong and is reported by cause.
     """
+    from eval.agent_file import choose_settings
     from eval.run_plan import RunPlan, carry_out
     from tools.search.client import SearchSettings
 
     console = Console()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
+        given = {
+            "name": agent,
+            "prompt": prompt,
+            "context": context,
+            "max_turns": max_turns,
+            "max_response_tokens": max_response_tokens,
+            "max_observation_tokens": max_observation_tokens,
+            "max_context_tokens": max_context_tokens,
+            "force_memory_prefix": force_memory_prefix,
+            "topk": topk,
+        }
+        folders = [Path(each) for each in (model, tokenizer) if each]
+        settings = choose_settings(given, folders, override=override_agent)
+        passages = int(settings.pop("topk"))
         plan = RunPlan(
             model=model,
             data=data,
             out=out,
             endpoint=endpoint,
             api=api,
-            agent={
-                "name": agent,
-                "prompt": prompt,
-                "context": context,
-                "max_turns": max_turns,
-                "max_response_tokens": max_response_tokens,
-                "max_observation_tokens": max_observation_tokens,
-                "max_context_tokens": max_context_tokens,
-                "force_memory_prefix": force_memory_prefix,
-            },
+            agent=settings,
             search=SearchSettings(
-                search_url, topk=topk, token=os.environ.get(search_token_env) if search_token_env else None
+                search_url,
+                topk=passages,
+                token=os.environ.get(search_token_env) if search_token_env else None,
             ),
             questions=questions,
             seed=seed,
@@ -156,7 +178,7 @@ def run(
     except KeyboardInterrupt:
         console.print("interrupted; the same command continues")
         raise typer.Exit(130) from None
-    console.print(summary_table(f"{model}, {agent}", summary))
+    console.print(summary_table(f"{model}, {settings['name']}", summary))
 
 
 def _interrupt(*_: object) -> None:

@@ -22,8 +22,9 @@ from mempo.tokens import ChatTokens
 from tools.search.client import SearchSettings
 
 LOCAL = "local"
-# What a turn sees where --context says nothing: without a memory, only the history carries anything over.
-CONTEXTS = {"react": "history", "rag": "history"}
+# What a turn sees where --context says nothing: without a memory, only the history carries anything over, and a reader
+# writes its prompts anew.
+CONTEXTS = {"react": "history", "rag": "history", "chunk_memory": "rewritten"}
 LARGEST_WINDOW = 32768
 
 
@@ -37,6 +38,7 @@ class RunPlan:
         api: `auto`, `completions` or `chat`.
         agent: the `agent.*` settings; `context` and `max_context_tokens` may be None.
         questions: how many, drawn by `seed`; None for all.
+        search: None for an agent that does not search.
         probe_memory: score the memories at the end.
     """
 
@@ -46,7 +48,7 @@ class RunPlan:
     endpoint: str
     api: str
     agent: dict[str, Any]
-    search: SearchSettings
+    search: SearchSettings | None
     questions: int | None
     seed: int
     temperature: float

@@ -13,25 +13,32 @@ from eval.tasks import Question
 from eval.usage import TokenUsage
 from mempo.answers import AnswerScore, score_answer
 from mempo.reward import outcome_reward
-from mempo.trajectory import Trajectory, context_ids
+from mempo.trajectory import Trajectory, restore_prompts
+from mempo.verifiers import BOXED, verify
 
 Sample = dict[str, Any]
 
 
-def answered_sample(question: Question, trajectory: Trajectory, *, seconds: float) -> Sample:
+def answered_sample(
+    question: Question, trajectory: Trajectory, *, seconds: float, verifier: str = "tagged"
+) -> Sample:
     """Scores a finished trajectory with the scorer of training.
 
+    Args:
+        verifier: of the agent; decides the reward.
+
     Returns:
-        the scores, `tokens` (`eval.usage.TokenUsage`), `support` (`eval.support.SupportRecall`; None without gold
+        the scores, for answers in a box `verified` (the share of right answers by each verifier), `tokens` (`eval.usage.TokenUsage`), `support` (`eval.support.SupportRecall`; None without gold
         paragraphs), counts, the `seconds` of the whole rollout, and the trajectory.
     """
-    outcome = outcome_reward(trajectory, question.reference, objectives="mean")
+    outcome = outcome_reward(trajectory, question.reference, objectives="mean", verifier=verifier)
     support = SupportRecall.of(trajectory, question.reference.supporting)
     searches = [turn.observation_status for turn in trajectory.turns if turn.observation_status != "none"]
     return {
         **_head(question),
         "prediction": trajectory.final_answer(),
         **_scores(outcome.answer),
+        **({"verified": _verified(question, trajectory)} if verifier in BOXED else {}),
         "reward": outcome.reward,
         "format_ok": outcome.format_ok,
         "format_reason": outcome.format_reason.value if outcome.format_reason else None,
@@ -69,20 +76,12 @@ def failed_sample(question: Question, cause: str, message: str, *, seconds: floa
 
 
 def trajectory_of(sample: Sample) -> Trajectory | None:
-    """The trajectory of a sample, its prompts rebuilt; None for a failed one."""
+    """The trajectory of a sample, its prompts rebuilt where they follow from its turns; None for a failed one."""
     record = sample["trajectory"]
     if record is None:
         return None
     turns = [{**turn, "prompt_ids": []} for turn in record["turns"]]
-    trajectory = Trajectory.from_record({**record, "turns": turns})
-    for index, turn in enumerate(trajectory.turns):
-        turn.prompt_ids = context_ids(
-            trajectory.first_prompt_ids,
-            trajectory.generation_prompt_ids,
-            trajectory.turns[:index],
-            trajectory.context,
-        )
-    return trajectory
+    return restore_prompts(Trajectory.from_record({**record, "turns": turns}))
 
 
 def is_right(sample: Sample) -> bool:
@@ -118,8 +117,16 @@ def _scores(score: AnswerScore) -> Sample:
     }
 
 
+def _verified(question: Question, trajectory: Trajectory) -> dict[str, float]:
+    verdicts = {name: verify(name, trajectory, question.reference)[1] for name in BOXED}
+    return {
+        name: sum(verdict.right) / len(verdict.right) if verdict.format_reason is None else 0.0
+        for name, verdict in verdicts.items()
+    }
+
+
 def _compact(trajectory: Trajectory) -> dict[str, Any]:
-    # Prompts repeat the whole history each turn and follow from the rest: a long run would be mostly copies.
+    # Prompts repeat the whole history each turn, or hold the document: a long run would be mostly copies.
     record = trajectory.to_record()
     for turn in record["turns"]:
         del turn["prompt_ids"]

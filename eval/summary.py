@@ -10,6 +10,8 @@ from typing import Any
 from eval.bootstrap import mean_intervals
 from eval.errors import EvalError
 from eval.sample import Sample, is_right
+from mempo.tags import FormatReason
+from mempo.verifiers import BOXED
 
 # name in the summary: how to read it off a sample. None: the sample has no such number and stays out of its mean
 # (no gold paragraphs, or a sample of an earlier version).
@@ -56,6 +58,9 @@ def summarize(samples: Sequence[Sample]) -> dict[str, Any]:
         with gold paragraphs. Counts: `stop`, `format_reasons`, `failures` (cause -> samples), `failed`,
         `failed_searches`. `GROUPS`: for each value of a field of the sample, `em` and `n`.
 
+        Where answers are boxed, the share of right answers by each verifier of `mempo.verifiers.BOXED`, under its name,
+        and `missing_box`: answers without one.
+
         `em`, `f1` and `sub_em` are means of the per-question mean over objectives, `…_sum` of its sum.
 
     Raises:
@@ -68,6 +73,9 @@ def summarize(samples: Sequence[Sample]) -> dict[str, Any]:
         f"estimated_{name}" if name in estimated else name: [read(sample) for sample in samples]
         for name, read in NUMBERS.items()
     }
+    if any("verified" in sample for sample in samples):  # a failed sample is wrong by every verifier
+        columns |= {name: [sample.get("verified", {}).get(name, 0.0) for sample in samples] for name in BOXED}
+    boxed = "boxed_em" in columns
     failures = Counter(sample["failure"]["cause"] for sample in samples if sample["failure"])
     return {
         "n": len(samples),
@@ -79,6 +87,7 @@ def summarize(samples: Sequence[Sample]) -> dict[str, Any]:
         **{
             f"{name}_ci": list(bounds) if bounds else None for name, bounds in mean_intervals(columns).items()
         },
+        **({"missing_box": _missing_boxes(samples)} if boxed else {}),
         "support_n": sum(value is not None for value in columns["support_by_search"]),
         "stop": _counts(sample["stop"] for sample in samples if sample["stop"]),
         "format_reasons": _counts(sample["format_reason"] for sample in samples if sample["format_reason"]),
@@ -87,6 +96,10 @@ def summarize(samples: Sequence[Sample]) -> dict[str, Any]:
         "failed_searches": sum(sample["failed_searches"] for sample in samples),
         **{name: _groups(samples, key) for name, key in GROUPS.items()},
     }
+
+
+def _missing_boxes(samples: Sequence[Sample]) -> int:
+    return sum(sample["format_reason"] == FormatReason.BOX_MISSING for sample in samples)
 
 
 def _tokens(sample: Sample) -> dict[str, Any]:

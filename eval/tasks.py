@@ -38,7 +38,8 @@ def read_questions(path: Path) -> list[Question]:
     Args:
         path: parquet in the schema of `tools.data.schema`, or JSON lines (`.jsonl`, `.json`, `.ndjson`; a JSON list too)
             with `id`, `question` and `answers` (see `eval.gold`: several lists of aliases make several objectives), and
-            optionally `supporting` (titles), `data_source` (default: the file's name), `hops` and `type`.
+            optionally `document` (for agents that read), `supporting` (titles), `data_source` (default: the file's name),
+            `hops` and `type`.
 
     Raises:
         EvalError: if the file, a column or a row is not as expected, naming it; also for an id that occurs twice.
@@ -88,7 +89,9 @@ def _json_question(path: Path, index: int, place: str, record: dict[str, Any]) -
     answers = field("answers", alias_lists)
     return Question(
         index=index,
-        task=Task(field("id", _identifier), field("question", _text), len(answers)),
+        task=Task(
+            field("id", _identifier), field("question", _text), len(answers), field("document", _text, "")
+        ),
         reference=Reference(answers, field("supporting", _titles, [])),
         data_source=field("data_source", _text, path.stem),
         hops=field("hops", _count, 0),
@@ -134,11 +137,7 @@ def choose(questions: list[Question], count: int | None, seed: int) -> list[Ques
 
 def _question(path: Path, index: int, row: dict[str, Any]) -> Question:
     try:
-        task = Task(
-            id=str(row["task"]["id"]),
-            question=str(row["task"]["question"]),
-            objectives=int(row["task"]["objectives"]),
-        )
+        task = Task.from_columns(row["task"])
         reference = Reference.from_columns(row["reference"])
         if len(reference.answers) != task.objectives:
             raise ValueError(f"{task.objectives} objectives but {len(reference.answers)} lists of answers")

@@ -88,7 +88,7 @@ class MemoryPlan:
     candidates: dict[int, list[_Candidate]] = field(default_factory=dict)
 
     def scores(self, logprobs: Sequence[torch.Tensor]) -> list[TurnScore]:
-        """One score per turn from the log-probs of `probes`, in order.
+        """One score per turn that was asked for a memory, from the log-probs of `probes`, in order.
 
         Raises:
             ValueError: for a NaN or infinite log-prob, naming trajectory and turn.
@@ -139,10 +139,11 @@ def plan_probes(
     plan = MemoryPlan(name or repr(trajectory.task.id), settings)
     texts = _wordings(tokens, form, reference, settings.aliases)
     history = settings.reference == "history"
-    previous = (
-        trajectory.first_prompt_ids + trajectory.generation_prompt_ids + tokens.encode_own("<mem>\n</mem>")
-    )
+    frame = trajectory.memory_frame
+    previous = trajectory.around_memory(frame.empty_ids if frame else tokens.encode_own("<mem>\n</mem>"))
     for index, turn in enumerate(trajectory.turns):
+        if turn.memory_status is MemoryStatus.NONE:
+            continue
         memory = trajectory.memory_context(index)
         if history and index == 0:
             plan.statuses[index] = "first"

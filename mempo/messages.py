@@ -57,6 +57,7 @@ class MessageReader:
         self._names = {self._marks[token]: text for text, token in tokens.added.items()}
         self._stops = "".join(self._marks[token] for token in tokens.stop_token_ids if token in self._marks)
         first = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _USER}]
+        alone = tokens.render(first[1:], generation=False).split(_USER)
         opened = tokens.render(first, generation=True)
         closed = tokens.render(first, generation=False)
         talk = [*first, {"role": "assistant", "content": _SAID}, {"role": "tool", "content": _SEEN}]
@@ -71,9 +72,11 @@ class MessageReader:
             ) from None
         opening = self._frame(opened[len(closed) :])
         self._first = re.compile(
-            f"{self._frame(head)}(?P<system>.*?){self._frame(between)}(?P<user>{_BYTES}){self._frame(end)}",
+            f"{self._frame(head)}(?P<system>.*?){self._frame(between)}(?P<user>.*?){self._frame(end)}",
             re.DOTALL,
         )
+        # Without a system message of ours; a template that adds one of its own is read by the pattern above.
+        self._alone = re.compile(f"{self._frame(alone[0])}(?P<user>.*?){self._frame(alone[-1])}", re.DOTALL)
         self._turn = re.compile(
             f"{opening}(?P<said>.*?){self._frame(turn_end)}(?P<seen>{_BYTES}){self._frame(result_end)}",
             re.DOTALL,
@@ -87,15 +90,12 @@ class MessageReader:
             ValueError: if the prompt is not put together by `ChatTokens`.
         """
         text = self._spell(prompt_ids)
-        first = self._first.match(text)
+        first = self._first.match(text) or self._alone.match(text)
         if first is None:
-            raise ValueError(
-                "the prompt does not begin with a system and a user message of the chat template"
-            )
-        messages = [
-            {"role": "system", "content": self._readable(first["system"])},
-            {"role": "user", "content": _broken(self._added, self._readable(first["user"]))},
-        ]
+            raise ValueError("the prompt does not begin with a user message of the chat template")
+        system = first.groupdict().get("system")
+        messages = [] if system is None else [{"role": "system", "content": self._readable(system)}]
+        messages.append({"role": "user", "content": _broken(self._added, self._readable(first["user"]))})
         place = first.end()
         while turn := self._turn.match(text, place):
             said = self._readable(turn["said"].rstrip(self._stops))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mempo.boxed import CLOSING, OPENING
 from mempo.tokens import ChatTokens
 
 
@@ -22,6 +23,8 @@ ANSWER_TAG = ProbeFormat(
     before="<think>\nI have sufficient information to provide the final answers.\n</think>\n<answer>\n",
     after="\n</answer>",
 )
+
+BOXED_ANSWER = ProbeFormat(before=OPENING, after=CLOSING)
 
 SEPARATOR = "; "
 

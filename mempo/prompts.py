@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 BRIEF = "Answer by searching."
 
@@ -89,6 +90,74 @@ Rules:
 
 # What `evaluation` says to the agents that keep no memory.
 WITHOUT_MEMORY = {"react": REACT, "rag": RAG}
+
+
+@dataclass(frozen=True)
+class ReadingPrompt:
+    """The two messages of an agent that reads chunk by chunk, as the texts around what is put in.
+
+    Attributes:
+        reading: around question, memory and chunk, in this order.
+        answering: around question and memory.
+        no_memory: stands in the memory's place before the first chunk was read.
+    """
+
+    reading: tuple[str, str, str, str]
+    answering: tuple[str, str, str]
+    no_memory: str
+
+
+READING_PROMPTS = {
+    # MemAgent's own words (arXiv 2507.02259, appendix).
+    "published": ReadingPrompt(
+        reading=(
+            "You are presented with a problem, a section of an article that may contain the answer to the problem, and a "
+            "previous memory. Please read the provided section carefully and update the memory with the new information "
+            "that helps to answer the problem. Be sure to retain all relevant details from the previous memory while "
+            "adding any new, useful information.\n\n<problem> \n",
+            "\n</problem>\n\n<memory>\n",
+            "\n</memory>\n\n<section>\n",
+            "\n</section>\n\nUpdated memory:\n",
+        ),
+        answering=(
+            "You are presented with a problem and a previous memory. Please answer the problem based on the previous "
+            "memory and put the answer in \\boxed{}.\n\n<problem> \n",
+            "\n</problem>\n\n<memory>\n",
+            "\n</memory>\n\nYour answer:\n",
+        ),
+        no_memory="No previous memory",
+    ),
+    # A few tokens, for tiny models.
+    "brief": ReadingPrompt(
+        reading=("Question:\n", "\nMemory:\n", "\nPage:\n", "\nMemory:"),
+        answering=("Question:\n", "\nMemory:\n", "\nAnswer:"),
+        no_memory="Nothing yet.",
+    ),
+}
+
+
+# One request for agents without a memory: around the question, and around the document where there is one.
+ONE_REQUEST = {
+    "full_context": (
+        "You are presented with a problem and an article that may contain the answer to the problem. Please answer the "
+        "problem and put the answer in \\boxed{}.\n\n<problem>\n",
+        "\n</problem>\n\n<article>\n",
+        "\n</article>\n\nYour answer:",
+    ),
+    "closed_book": (
+        "Please answer the problem and put the answer in \\boxed{}.\n\n<problem>\n",
+        "\n</problem>\n\nYour answer:",
+    ),
+}
+
+
+def reading_prompt(name: str) -> ReadingPrompt:
+    """The prompt of that name for an agent that reads."""
+    try:
+        return READING_PROMPTS[name]
+    except KeyError:
+        raise ValueError(f"agent.prompt is {name!r}; known are {', '.join(READING_PROMPTS)}") from None
+
 
 FORCED_PREFIX = "<mem>\n"
 

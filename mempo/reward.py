@@ -1,23 +1,31 @@
-"""The outcome reward of a trajectory: exact match, and only in the right format (MemPO, outcome reward)."""
+"""The outcome reward of a trajectory: what its verifier calls right, and only in the right format."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mempo.answers import AnswerScore, score_answer
-from mempo.tags import FormatReason, validate_format
+from mempo.answers import AnswerScore
+from mempo.tags import FormatReason
 from mempo.task import Reference
 from mempo.trajectory import Trajectory
+from mempo.verifiers import verify
 
 OBJECTIVES = ("sum", "mean")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Reward and what it was made from; `format_reason` is None when the format is right."""
+    """Reward and what it was made from.
+
+    Attributes:
+        answer: EM, F1 and sub-EM of the final answer, whatever the verifier.
+        right: what the verifier says of each objective.
+        format_reason: None when the format is right.
+    """
 
     reward: float
     answer: AnswerScore
+    right: list[bool]
     format_reason: FormatReason | None
 
     @property
@@ -27,18 +35,22 @@ class Outcome:
     @property
     def success(self) -> bool:
         """All objectives right, in the right format."""
-        return self.format_ok and all(self.answer.em)
+        return self.format_ok and all(self.right)
 
 
-def outcome_reward(trajectory: Trajectory, reference: Reference, *, objectives: str = "sum") -> Outcome:
+def outcome_reward(
+    trajectory: Trajectory, reference: Reference, *, objectives: str = "sum", verifier: str = "tagged"
+) -> Outcome:
     """Reads the reward off the trajectory object; no observation takes part.
 
     Args:
         objectives: `sum` gives one point per right sub-answer (published), `mean` their share.
+        verifier: of `mempo.verifiers`; an agent names its own.
     """
     if objectives not in OBJECTIVES:
         raise ValueError(f"task.reward is {objectives!r}; known are {', '.join(OBJECTIVES)}")
-    score = score_answer(trajectory.final_answer(), reference.answers)
-    reason = validate_format(trajectory)
-    earned = score.em_sum if objectives == "sum" else score.em_mean
-    return Outcome(reward=earned if reason is None else 0.0, answer=score, format_reason=reason)
+    score, verdict = verify(verifier, trajectory, reference)
+    points = float(sum(verdict.right))
+    earned = points if objectives == "sum" else points / len(verdict.right)
+    reason = verdict.format_reason
+    return Outcome(earned if reason is None else 0.0, score, verdict.right, reason)

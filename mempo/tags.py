@@ -33,6 +33,7 @@ class FormatReason(StrEnum):
     SEARCH_MISSING = "search_missing"  # the trajectory never searched
     SEARCH_UNPAIRED = "search_unpaired"  # a search without a tool response
     ANSWER_MISSING = "answer_missing"
+    BOX_MISSING = "box_missing"  # an agent that answers in \boxed{} gave no closed box
     NOT_ENDED = "not_ended"  # an answer was given, but the turn ran into its limit
 
 

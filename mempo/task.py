@@ -15,17 +15,29 @@ class Task:
         id: unique name of the question in its data set.
         question: the question text; several questions are joined by "; ".
         objectives: how many questions the text holds, hence how many answers are expected.
+        document: the text to answer from, for agents that read one; outside text, and empty elsewhere.
     """
 
     id: str
     question: str
     objectives: int = 1
+    document: str = ""
 
     def __post_init__(self) -> None:
         if self.objectives < 1:
             raise ValueError(f"task {self.id!r}: objectives is {self.objectives}, it must be at least 1")
         if not self.question.strip():
             raise ValueError(f"task {self.id!r}: the question is blank")
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, Any]) -> Task:
+        """Builds a task from the `task` struct of a row; files of questions without a document have no such field."""
+        return cls(
+            id=str(columns["id"]),
+            question=str(columns["question"]),
+            objectives=int(columns["objectives"]),
+            document=str(columns.get("document") or ""),
+        )
 
 
 @dataclass(frozen=True)

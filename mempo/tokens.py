@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -103,6 +103,45 @@ class ChatTokens:
         """Ids that follow an assistant turn: its end (unless the model `ended` it itself) and the tool message."""
         ids = self._encode(self._tool_turn, {_SLOTS[1]: text})
         return ids[1:] if ended else ids
+
+    def message_around(self, texts: Sequence[str]) -> list[list[int]]:
+        """One user message of ours with gaps for ids, and the generation prompt after it.
+
+        Returns:
+            the ids of each part around the gaps between `texts`; what goes into a gap is put there as ids, so that it is
+            never encoded twice and cannot merge with our words.
+
+        Raises:
+            ValueError: if the chat template does not show a message word for word.
+        """
+        rendered = self.render([{"role": "user", "content": _SLOTS[0].join(texts)}], generation=True)
+        parts = rendered.split(_SLOTS[0])
+        if len(parts) != len(texts) or any(
+            text.strip() not in part for text, part in zip(texts, parts, strict=True)
+        ):
+            raise ValueError("the chat template does not show a user message word for word")
+        return [self._encode(part, {}) for part in parts]
+
+    def chunks(self, text: str, max_tokens: int) -> list[list[int]]:
+        """Outside text as pieces of at most `max_tokens` tokens that together are its ids; no character is split.
+
+        Raises:
+            ValueError: if `max_tokens` is below 4, the most that one character may take.
+        """
+        if max_tokens < 4:
+            raise ValueError(f"a chunk of {max_tokens} tokens may not hold one character: allow at least 4")
+        ids = self.encode_inert(text)
+        found, start = [], 0
+        while start < len(ids):
+            end = min(start + max_tokens, len(ids))
+            while end < len(ids) and not self._opens_character(ids[end]):
+                end -= 1
+            found.append(ids[start:end])
+            start = end
+        return found
+
+    def _opens_character(self, token: int) -> bool:
+        return self.pieces.token_bytes(token)[0] & 0xC0 != 0x80  # 10xxxxxx goes on with a character in UTF-8
 
     def encode_inert(self, text: str) -> list[int]:
         """Outside text as ids; no added token can come out."""

@@ -15,6 +15,16 @@ PARTS = {
     "bench": ("tools.bench.cli", "Measure what the parts cost, as ratios on this machine."),
     "data": ("tools.data.cli", "Convert public question sets and your own into data folders."),
     "eval": ("eval.cli", "Evaluate a model behind any OpenAI-compatible endpoint, and compare runs."),
+    "release": ("tools.release.cli", "Make, verify and publish a release of a trained model."),
+    "release-data": ("tools.release.data_cli", "Make, verify and publish a release of a data folder."),
+    "read": (
+        "eval.read_cli",
+        "Ask one question of one text of any length, over any OpenAI-compatible endpoint.",
+    ),
+    "replay": (
+        "tools.run.replay_cli",
+        "Rebuild a step's training rows from its trajectories, and compare them.",
+    ),
     "search": ("tools.search.cli", "Build and serve search over a corpus of passages, or the web."),
     "sft": ("tools.sft.cli", "Write oracle trajectories and train a cold start on them."),
     "train": ("tools.run.cli", "Train from beginning to end; what run_train.sh starts."),

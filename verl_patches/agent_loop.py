@@ -22,6 +22,7 @@ from verl.experimental.agent_loop.agent_loop import (
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 
 from mempo.reward import outcome_reward
+from mempo.row_digest import row_digest
 from mempo.task import Reference, Task
 from mempo.trajectory import Trajectory
 from verl_patches.agents import shared_agent
@@ -81,7 +82,7 @@ class MempoAgentLoop(AgentLoopBase):
         self, session: str, sampling_params: dict[str, Any], fields: Mapping[str, Any]
     ) -> tuple[list[AgentLoopOutput], SessionRecord]:
         started = time.perf_counter()
-        task, reference = task_of(fields), Reference.from_columns(fields["reference"])
+        task, reference = Task.from_columns(fields["task"]), Reference.from_columns(fields["reference"])
         agent, tokens = shared_agent(self.config, self.tokenizer)
         model = VerlLanguageModel(
             self.server_manager,
@@ -93,18 +94,15 @@ class MempoAgentLoop(AgentLoopBase):
             session=int(fields["session_id"]),
         )
         trajectory = await agent.run(task, model)
-        outcome = outcome_reward(trajectory, reference, objectives=str(self.config.task.reward))
+        outcome = outcome_reward(
+            trajectory, reference, objectives=str(self.config.task.reward), verifier=agent.verifier
+        )
         seconds = {"generate": model.seconds, "session": time.perf_counter() - started}
         record = SessionRecord.of(session, trajectory, reference, agent.probe_format, outcome, 0, seconds)
         outputs = verl_rows(trajectory, record, model.weights)
         record.rows = len(outputs)
+        record.row_digests = [_digest(output) for output in outputs]
         return outputs, record
-
-
-def task_of(fields: Mapping[str, Any]) -> Task:
-    """The question of a data set row, without anything that derives from its gold answer."""
-    task = fields["task"]
-    return Task(id=str(task["id"]), question=str(task["question"]), objectives=int(task["objectives"]))
 
 
 def verl_rows(
@@ -144,6 +142,16 @@ def verl_rows(
         )
         for index, row in enumerate(rows)
     ]
+
+
+def _digest(output: AgentLoopOutput) -> str:
+    return row_digest(
+        output.prompt_ids,
+        output.response_ids,
+        output.response_mask,
+        output.response_logprobs,
+        output.extra_fields["mempo"]["spans"],
+    )
 
 
 def _question_id(fields: Mapping[str, Any]) -> str:

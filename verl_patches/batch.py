@@ -58,6 +58,23 @@ def match_rows(
     return StepBatch(finished, rows, sessions=len(uids) * rollouts), failures
 
 
+def check_equal_turns(records: Sequence[SessionRecord]) -> None:
+    """Fails unless all surviving trajectories of a question have the same number of turns (`memory.equal_turns`).
+
+    Raises:
+        RunFailed: naming two trajectories that differ.
+    """
+    first: dict[str, SessionRecord] = {}
+    for record in records:
+        other = first.setdefault(record.group, record)
+        if len(other.trajectory.turns) != len(record.trajectory.turns):
+            raise RunFailed(
+                f"question {record.trajectory.task.id!r}: trajectory {other.session} has {len(other.trajectory.turns)} turns, "
+                f"{record.session} has {len(record.trajectory.turns)}, and memory.equal_turns is set: set it to false for "
+                "an agent that decides itself when to end"
+            )
+
+
 def _check_rows(record: SessionRecord, keys: Sequence[str]) -> None:
     if {int(key.rsplit("_", 1)[1]) for key in keys} != set(range(record.rows)):
         raise RunFailed(

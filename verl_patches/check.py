@@ -57,7 +57,7 @@ def longest_row(config: DictConfig) -> int:
 
 def rows_per_session(config: DictConfig) -> int:
     """Training rows of the longest trajectory."""
-    return 1 if ContextMode.parse(str(config.agent.context)).window is None else int(config.agent.max_turns)
+    return 1 if ContextMode.parse(str(config.agent.context)).append_only else int(config.agent.max_turns)
 
 
 def _missing(config: DictConfig) -> list[str]:
@@ -77,6 +77,10 @@ def _memory(config: DictConfig) -> list[str]:
         MemoryOptions.from_config(config)
     except ValueError as error:
         problems.append(str(error))
+    if ContextMode.parse(str(config.agent.context)).rewritten and config.memory.reference == "history":
+        problems.append(
+            "memory.reference is history, but agent.context is rewritten, where no prompt holds it: write previous_memory"
+        )
     if not 0 <= float(config.memory.max_failed_share) < 1:
         problems.append(
             f"memory.max_failed_share is {config.memory.max_failed_share}: write a share from 0 to below 1"

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mempo.agents.base import RolloutError
+from mempo.trajectory import ContractViolation
 
 
 class RunFailed(RuntimeError):
@@ -38,7 +39,7 @@ def failure_metrics(failures: Iterable[Failure], prefix: str = "failures") -> di
 
 
 def check_failures(failures: list[Failure], sessions: int, max_failed_share: float, step: int) -> None:
-    """Stops the run if a step has no trajectory at all, or more failed sessions than allowed.
+    """Stops the run if a step has no trajectory at all, more failed sessions than allowed, or a fault of our own.
 
     Args:
         sessions: how many sessions the step asked for.
@@ -46,6 +47,12 @@ def check_failures(failures: list[Failure], sessions: int, max_failed_share: flo
     Raises:
         RunFailed: with the causes, their counts and one message of each.
     """
+    broken = [failure for failure in failures if failure.cause == ContractViolation.__name__]
+    if broken:
+        raise RunFailed(
+            f"step {step}: {len(broken)} trajectories break the rules by which rows are made: {describe(broken)}. "
+            "This is a fault in the agent or the rollout engine, not in the model's answers"
+        )
     if sessions > len(failures) and len(failures) <= max_failed_share * sessions:
         return
     raise RunFailed(

@@ -140,11 +140,8 @@ def memory_metrics(records: Sequence[SessionRecord], credits: Sequence[MemoryCre
 
 
 def trajectory_tokens(record: SessionRecord) -> int:
-    """Tokens of the whole conversation, every turn once, whatever the context mode."""
-    trajectory = record.trajectory
-    turns = sum(len(turn.written_ids) + len(turn.observation_ids) for turn in trajectory.turns)
-    prompts = len(trajectory.generation_prompt_ids) * len(trajectory.turns)
-    return len(trajectory.first_prompt_ids) + prompts + turns
+    """Tokens of the whole conversation, every turn once; in a rewritten context, of all its prompts and turns."""
+    return len(record.trajectory.transcript_ids())
 
 
 def written_tokens(record: SessionRecord) -> int:

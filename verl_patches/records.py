@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import transfer_queue as tq
@@ -16,7 +16,7 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from mempo.probe import ProbeFormat
 from mempo.reward import Outcome
 from mempo.task import Reference
-from mempo.trajectory import Trajectory, Turn, context_ids
+from mempo.trajectory import Trajectory
 from verl_patches.failures import Failure
 
 TRAIN_PARTITION = "mempo_train"
@@ -31,7 +31,7 @@ def session_key(uid: str, session: int) -> str:
 
 @dataclass
 class SessionRecord:
-    """One finished session: its trajectory, what it earned, and how many rows it handed over."""
+    """One finished session: its trajectory, what it earned, how many rows it handed over, and each one's digest."""
 
     session: str
     trajectory: Trajectory
@@ -42,6 +42,7 @@ class SessionRecord:
     scores: dict[str, float]  # answer and format scores, for metrics and samples
     rows: int
     seconds: dict[str, float]  # generate, tools, whole session
+    row_digests: list[str] = field(default_factory=list)  # `mempo.row_digest`
 
     @classmethod
     def of(
@@ -79,10 +80,8 @@ class SessionRecord:
         return self.trajectory.task.id, int(self.session.rsplit("_", 1)[1])
 
     def to_json(self) -> str:
-        """The record as text, without the turns' prompts: with history they repeat every turn before them."""
-        fields: dict[str, Any] = {**vars(self), "trajectory": self.trajectory.to_record()}
-        for turn in fields["trajectory"]["turns"]:
-            turn["prompt_ids"] = []
+        """The record as text, without the prompts that follow from the turns before them."""
+        fields: dict[str, Any] = {**vars(self), "trajectory": self.trajectory.to_record(prompts=False)}
         fields["reference"], fields["probe_format"] = asdict(self.reference), asdict(self.probe_format)
         return json.dumps({"status": "finished", **fields})
 
@@ -99,19 +98,8 @@ def outcome_scores(outcome: Outcome) -> dict[str, float]:
     }
 
 
-def restore_prompts(trajectory: Trajectory) -> Trajectory:
-    """The trajectory with every turn's prompt, which follows from the turns before it."""
-    turns: list[Turn] = []
-    for turn in trajectory.turns:
-        shown = context_ids(
-            trajectory.first_prompt_ids, trajectory.generation_prompt_ids, turns, trajectory.context
-        )
-        turns.append(replace(turn, prompt_ids=shown))
-    return replace(trajectory, turns=turns)
-
-
 def parse_record(text: str) -> SessionRecord | Failure:
-    """Inverts `to_json`, but for the prompts (`restore_prompts`), and `failure_json`."""
+    """Inverts `to_json`, but for the prompts (`mempo.trajectory.restore_prompts`), and `failure_json`."""
     fields = json.loads(text)
     if fields.pop("status") == "failed":
         return Failure(**fields)

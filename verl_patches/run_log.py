@@ -15,7 +15,8 @@ import torch
 
 from mempo.memory_scores import TurnScore
 from mempo.tokens import ChatTokens
-from verl_patches.records import SessionRecord, restore_prompts
+from mempo.trajectory import restore_prompts
+from verl_patches.records import SessionRecord
 from verl_patches.token_advantages import token_advantages
 
 
@@ -87,7 +88,6 @@ def sample(
 ) -> dict[str, Any]:
     """A trajectory with everything that was said about it, as plain types; without `tokens` if nothing was trained on."""
     trajectory = record.trajectory
-    ids = trajectory.full_context(len(trajectory.turns))[: -len(trajectory.generation_prompt_ids)]
     said = {} if advantages is None else {"tokens": token_advantages(trajectory, advantages, tokens)}
     return {
         **said,
@@ -98,8 +98,9 @@ def sample(
         "stop": trajectory.stop.value,
         "reward": record.reward,
         "scores": record.scores,
+        "row_digests": record.row_digests,
         "memory": [{**asdict(score), "reward": score.reward} for score in scores],
-        "text": tokens.decode(ids),
+        "text": tokens.decode(trajectory.transcript_ids()),
         "trajectory": restore_prompts(trajectory).to_record(),
     }
 

@@ -16,6 +16,7 @@ class MemoryOptions:
 
     weight: float
     row_credit: str
+    equal_turns: bool
     credit: CreditSettings
     _scoring: MemorySettings
 
@@ -27,6 +28,7 @@ class MemoryOptions:
         return cls(
             weight=float(memory.weight),
             row_credit=str(memory.row_credit),
+            equal_turns=bool(memory.get("equal_turns")),
             credit=CreditSettings(baseline=str(memory.baseline), gate=str(memory.gate)),
             _scoring=MemorySettings(
                 likelihood=str(memory.likelihood),

@@ -34,7 +34,7 @@ def token_advantages(
 
 def _by_turn(trajectory: Trajectory, rows: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     written = [len(turn.written_ids) for turn in trajectory.turns]
-    if trajectory.context.window is not None:
+    if not trajectory.context.append_only:
         parts = list(rows)
     else:
         parts, start = [], 0

@@ -28,7 +28,7 @@ from verl.utils.py_functional import rename_dict
 
 from verl_patches.advantage import RowAdvantage, advantage_mass, final_advantages, lone_sessions
 from verl_patches.agents import chat_tokens
-from verl_patches.batch import StepBatch, match_rows
+from verl_patches.batch import StepBatch, check_equal_turns, match_rows
 from verl_patches.deadline import with_deadline
 from verl_patches.failures import Failure, RunFailed, check_failures, describe, failure_metrics
 from verl_patches.loader import SeededLoader
@@ -133,6 +133,8 @@ class MempoTrainer(trainer_base.PPOTrainer):
         check_failures(
             failures, step_batch.sessions, float(self.config.memory.max_failed_share), self.global_steps
         )
+        if self.options.equal_turns:
+            check_equal_turns(step_batch.records)
         self.report.records += step_batch.records
         self.report.rows.produced += sum(record.rows for record in step_batch.records)
         self.report.rows.transferred += len(batch)

@@ -57,8 +57,14 @@ class Tool(Protocol):
 
 
 class Agent(Protocol):
-    """Runs one task to its end."""
+    """Runs one task to its end.
+
+    Attributes:
+        probe_format: how it states an answer; memories are scored with it.
+        verifier: what counts as a right answer of it (`mempo.verifiers`).
+    """
 
     probe_format: ProbeFormat
+    verifier: str
 
     async def run(self, task: Task, model: LanguageModel) -> Trajectory: ...

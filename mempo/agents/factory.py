@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mempo.agents.base import Agent, Tool
+from mempo.agents.chunk_memory import ChunkMemoryAgent
+from mempo.agents.one_request import OneRequestAgent
 from mempo.agents.rag import RagAgent
 from mempo.agents.react import ReactAgent
 from mempo.agents.self_memory import SelfMemoryAgent
+from mempo.prompts import reading_prompt
 from mempo.task import Limits
 from mempo.tokens import ChatTokens
 from mempo.trajectory import ContextMode
@@ -58,10 +61,38 @@ def _without_memory(name: str, agent: type[ReactAgent] | type[RagAgent]) -> Buil
     return build
 
 
+def _chunk_memory(settings: Mapping[str, Any], tokens: ChatTokens, search: Tool | None) -> Agent:
+    if not ContextMode.parse(str(_setting(settings, "context"))).rewritten:
+        raise ValueError(
+            f"agent.context is {settings['context']!r}: chunk_memory writes every prompt anew; set rewritten"
+        )
+    return ChunkMemoryAgent(
+        tokens,
+        prompt=reading_prompt(str(_setting(settings, "prompt"))),
+        limits=limits_from(settings),
+        max_question_tokens=int(_setting(settings, "max_question_tokens")),
+        max_answer_tokens=int(_setting(settings, "max_answer_tokens")),
+        verifier=str(_setting(settings, "verifier")),
+    )
+
+
+def _one_request(name: str) -> Builder:
+    def build(settings: Mapping[str, Any], tokens: ChatTokens, search: Tool | None) -> Agent:
+        verifier = str(_setting(settings, "verifier"))
+        return OneRequestAgent(tokens, name=name, limits=limits_from(settings), verifier=verifier)
+
+    return build
+
+
 def _common(settings: Mapping[str, Any]) -> dict[str, Any]:
+    context = ContextMode.parse(str(_setting(settings, "context")))
+    if context.rewritten:
+        raise ValueError(
+            "agent.context is rewritten: agents that search show their turns; set history or window:k"
+        )
     return {
         "prompt": str(_setting(settings, "prompt")),
-        "context": ContextMode.parse(str(_setting(settings, "context"))),
+        "context": context,
         "limits": limits_from(settings),
     }
 
@@ -94,4 +125,7 @@ AGENTS: dict[str, Builder] = {
     "self_memory": _self_memory,
     "react": _without_memory("react", ReactAgent),
     "rag": _without_memory("rag", RagAgent),
+    "chunk_memory": _chunk_memory,
+    "full_context": _one_request("full_context"),
+    "closed_book": _one_request("closed_book"),
 }

@@ -23,6 +23,7 @@ class RagAgent:
     """
 
     probe_format: ProbeFormat = ANSWER_TAG
+    verifier: str = "tagged"
 
     def __init__(
         self, tokens: ChatTokens, search: Tool, *, prompt: str, context: ContextMode, limits: Limits

@@ -20,6 +20,7 @@ class SearchingAgent:
     """
 
     probe_format: ProbeFormat = ANSWER_TAG
+    verifier: str = "tagged"
 
     def __init__(
         self,

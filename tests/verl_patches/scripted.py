@@ -55,6 +55,7 @@ class ScriptedAgent:
     """`SelfMemoryAgent` over a scripted model."""
 
     probe_format = ANSWER_TAG
+    verifier = "tagged"
 
     def __init__(self, agent: SelfMemoryAgent, tokens: ChatTokens, fault: str) -> None:
         self._agent, self._tokens, self._fault = agent, tokens, fault

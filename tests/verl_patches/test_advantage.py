@@ -74,3 +74,26 @@ def test_mass_counts_trained_tokens_only():
     row = RowAdvantage("u_0", torch.tensor([1.0, -1.0, 3.0]), torch.tensor([0, 1, 1]), [(0, 0, 2)])
     mass = advantage_mass([row], [row.outcome])
     assert (mass.total, mass.memory) == (4.0, 1.0)
+
+
+def test_expanding_to_rows_before_normalising_would_change_the_answer():
+    """Rewards 1, 0, 0 with 4, 1 and 2 rows: per trajectory the mean is 1/3, per row it would be 4/7."""
+    rows = verl_advantages([1.0, 0.0, 0.0], [4, 1, 2])
+    ours = {row.session: row.outcome[0].item() for row in rows}
+    std = (((1 - 1 / 3) ** 2 + 2 * (1 / 3) ** 2) / 2) ** 0.5  # unbiased, over trajectories
+    assert ours["u_0"] == pytest.approx((1 - 1 / 3) / (std + 1e-6), abs=1e-6)
+    assert ours["u_1"] == ours["u_2"] == pytest.approx((0 - 1 / 3) / (std + 1e-6), abs=1e-6)
+    expanded = outcome_advantages(torch.tensor([1.0] * 4 + [0.0] * 3))
+    assert abs(expanded[0].item() - ours["u_0"]) > 0.3
+    assert abs(expanded[-1].item() - ours["u_1"]) > 0.3
+
+
+@pytest.mark.parametrize(
+    ("credit", "first", "second"),
+    # (1 - 1/2) / (sqrt(1/2) + 1e-6) = 0.7071058, whole or over 4 and 2 rows
+    [("share", 0.7071058, -0.7071058), ("split", 0.1767764, -0.3535529)],
+)
+def test_split_and_share_by_hand(credit, first, second):
+    rows = verl_advantages([1.0, 0.0], [4, 2])
+    finals = final_advantages(rows, lone=set(), row_credit=credit, memory={}, weight=0.0)
+    assert [final[0].item() for final in finals] == pytest.approx([first] * 4 + [second] * 2, abs=1e-6)

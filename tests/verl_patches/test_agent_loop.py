@@ -9,9 +9,10 @@ from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 import verl_patches.agents as agents
+from mempo.trajectory import restore_prompts
 from verl_patches import agent_loop
 from verl_patches.failures import Failure
-from verl_patches.records import SessionRecord, parse_record, restore_prompts
+from verl_patches.records import SessionRecord, parse_record
 
 ROW = {
     "uid": "u",

@@ -7,7 +7,7 @@ import pytest
 from mempo.probe import ANSWER_TAG
 from mempo.reward import outcome_reward
 from mempo.task import Reference
-from verl_patches.batch import match_rows
+from verl_patches.batch import check_equal_turns, match_rows
 from verl_patches.failures import Failure, RunFailed
 from verl_patches.records import SessionRecord
 
@@ -58,3 +58,12 @@ async def test_a_lost_or_foreign_row_names_its_trajectory(record, keys):
 async def test_rows_without_a_record_are_refused(record):
     with pytest.raises(RunFailed, match="trajectory a_1"):
         match_rows(["a"], 1, {"a_0": await record("a_0")}, batch("a_0_0", "a_0_1", "a_1_0"))
+
+
+async def test_equal_turns_can_be_required(record):
+    records = [await record("a_0"), await record("a_1"), await record("b_0", "q2")]
+    records[2].trajectory.turns.pop()
+    check_equal_turns(records)  # of another question
+    records[1].trajectory.turns.pop()
+    with pytest.raises(RunFailed, match="trajectory a_0 has 2 turns, a_1 has 1, and memory.equal_turns"):
+        check_equal_turns(records)

@@ -3,6 +3,7 @@
 import pytest
 
 from mempo.agents.base import RolloutError
+from mempo.trajectory import ContractViolation
 from verl_patches.failures import Failure, RunFailed, cause_of, check_failures, failure_metrics
 
 SLOW = Failure("u_0", "timeout", "question 'q1': 30 s")
@@ -42,3 +43,10 @@ def test_beyond_it_the_run_stops_with_every_cause(sessions):
 def test_no_trajectory_at_all_stops_the_run_whatever_is_allowed():
     with pytest.raises(RunFailed, match="1 of 1 sessions"):
         check_failures([LOST], sessions=1, max_failed_share=1.0, step=1)
+
+
+def test_a_broken_contract_fails_the_step_however_few_there_are():
+    cause = cause_of(ContractViolation("turn 2: the prompt does not show the memory of the turn before it"))
+    broken = Failure("u_2", cause, "question 'q1': turn 2: the prompt does not show the memory")
+    with pytest.raises(RunFailed, match=r"step 3: 1 trajectories break the rules.*turn 2: the prompt"):
+        check_failures([broken], sessions=1000, max_failed_share=0.9, step=3)

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from tools.bench.reading import ReadingBench, fits
 from tools.bench.scoring import ScoringBench, model_folder
 from tools.bench.search import SearchBench
 
@@ -131,6 +132,38 @@ def search_command(
                     name.replace("_", " "), f"{value:.1f}" if isinstance(value, float) else str(value)
                 )
         Console().print(table)
+
+
+@app.command("read")
+def read_command(
+    tokens: Annotated[
+        list[int], typer.Option(min=1, help="Tokens of a document; may be given several times.")
+    ] = [10_000, 100_000, 1_000_000],  # noqa: B006
+    chunk: Annotated[int, typer.Option(min=4, help="Tokens of a chunk.")] = 5000,
+    memory: Annotated[int, typer.Option(min=1, help="Tokens of a memory.")] = 1024,
+    answer: Annotated[int, typer.Option(min=1, help="Tokens of the answer.")] = 1024,
+    seed: Annotated[int, typer.Option(help="Draws the documents.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print results and fits.")] = False,
+) -> None:
+    """Counts what the chunk reader asks of a model that fills every memory: requests, tokens, the longest request.
+
+    Example: mempo bench read --tokens 10000 --tokens 100000 --tokens 1000000
+    """
+    results = list(ReadingBench(tuple(tokens), chunk, memory, answer, seed).run())
+    fitted = fits(results) if len(set(tokens)) > 1 else {}
+    if as_json:
+        typer.echo(json.dumps({"results": results, "fits": fitted}, indent=1))
+        return
+    table = Table(title="Reading by the length of the document")
+    for name in results[0]:
+        table.add_column(name, justify="right")
+    for result in results:
+        table.add_row(
+            *(f"{value:.2f}" if isinstance(value, float) else str(value) for value in result.values())
+        )
+    Console().print(table)
+    for name, fit in fitted.items():
+        typer.echo(f"{name} = {fit['slope']:.6g} x document + {fit['intercept']:.4g}   (r2 {fit['r2']:.6f})")
 
 
 def _table(results: list[dict[str, Any]]) -> Table:

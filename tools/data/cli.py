@@ -10,6 +10,7 @@ import typer
 
 from tools.data.convert import ConvertSettings, convert
 from tools.data.deepresearcher import SOURCES, list_sources
+from tools.data.long_commands import register
 from tools.data.option_groups import command
 from tools.data.records import DataError
 from tools.data.schema import SchemaError
@@ -133,6 +134,9 @@ def deepresearcher(
         _fail(error)
     for each in found:
         _run("deepresearcher", options, out=options.out / each, sources=[each], validation_only=True)
+
+
+register(app)
 
 
 def _run(dataset: str, options: Options, out: Path | None = None, **more: Any) -> None:

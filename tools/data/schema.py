@@ -5,7 +5,7 @@ One row is one question, in verl's schema. Columns:
     data_source   str                                     name of the data set
     agent_name    "mempo"                                 the agent loop that verl starts for the row
     prompt        list of {role, content}                 the bare question; the agent builds its own first prompt
-    task          {id, question, objectives: int}         all that an agent may see
+    task          {id, question, objectives: int}         all that an agent may see; with `document` in files of long texts
     reference     {answers: list of lists, supporting}    gold; goes to reward, probe and metrics only
     reward_model  {style: "rule", ground_truth: str}      the answers as JSON, for verl's own tools
     extra_info    {index: int, split, hops: int, type}    position in the file and kind of question
@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,9 @@ COLUMNS = pa.schema(
         ),
     ]
 )
+
+
+GROUP_CHARACTERS = 1 << 28  # documents of one row group: pyarrow counts the bytes of a text column in 31 bits
 
 
 class SchemaError(ValueError):
@@ -83,11 +87,17 @@ class QuestionRow:
     def to_columns(self) -> dict[str, Any]:
         """The row as plain Python values, one key per column."""
         answers = [list(aliases) for aliases in self.reference.answers]
+        document = {"document": self.task.document} if self.task.document else {}
         return {
             "data_source": self.data_source,
             "agent_name": AGENT_NAME,
             "prompt": [{"role": "user", "content": self.task.question}],
-            "task": {"id": self.task.id, "question": self.task.question, "objectives": self.task.objectives},
+            "task": {
+                "id": self.task.id,
+                "question": self.task.question,
+                "objectives": self.task.objectives,
+                **document,
+            },
             "reference": {"answers": answers, "supporting": list(self.reference.supporting)},
             "reward_model": {"style": "rule", "ground_truth": json.dumps(answers, ensure_ascii=False)},
             "extra_info": {"index": self.index, "split": self.split, "hops": self.hops, "type": self.type},
@@ -105,7 +115,7 @@ class QuestionRow:
         try:
             info = columns["extra_info"]
             return cls(
-                task=task_from_columns(columns["task"]),
+                task=Task.from_columns(columns["task"]),
                 reference=Reference.from_columns(columns["reference"]),
                 data_source=str(columns["data_source"]),
                 split=str(info["split"]),
@@ -119,31 +129,52 @@ class QuestionRow:
             raise SchemaError(str(error)) from error
 
 
-def task_from_columns(columns: Mapping[str, Any]) -> Task:
-    """The `task` struct of a row as a `Task`."""
-    return Task(
-        id=str(columns["id"]), question=str(columns["question"]), objectives=int(columns["objectives"])
-    )
-
-
 def write_rows(path: str | Path, rows: Iterable[QuestionRow]) -> int:
     """Writes rows as one parquet file and returns how many; the same rows give the same bytes.
 
+    The first row says whether `task` has a document. Rows are taken one group at a time, so that long documents need not
+    be in memory together.
+
     Raises:
-        SchemaError: no rows, or two rows with one task id.
+        SchemaError: no rows, two rows with one task id, or rows with a document and rows without.
     """
-    records = [row.to_columns() for row in rows]
-    if not records:
+    waiting = iter(rows)
+    first = next(waiting, None)
+    if first is None:
         raise SchemaError(f"{path}: no rows to write; a split needs at least one question")
+    documents = bool(first.task.document)
+    schema = with_documents(COLUMNS) if documents else COLUMNS
     seen: set[str] = set()
-    for record in records:
-        name = record["task"]["id"]
-        if name in seen:
-            raise SchemaError(f"{path}: two rows have the task id {name!r}; ids must be unique in a file")
-        seen.add(name)
+    group: list[dict[str, Any]] = []
+    size = 0
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(records, schema=COLUMNS), path)
-    return len(records)
+    with pq.ParquetWriter(path, schema) as writer:
+        for row in chain([first], waiting):
+            if row.task.id in seen:
+                raise SchemaError(
+                    f"{path}: two rows have the task id {row.task.id!r}; ids must be unique in a file"
+                )
+            if bool(row.task.document) != documents:
+                raise SchemaError(
+                    f"{path}: row {len(seen)}: rows with a document and rows without do not mix in a file"
+                )
+            seen.add(row.task.id)
+            group.append(row.to_columns())
+            size += len(row.task.document)
+            if size >= GROUP_CHARACTERS:
+                writer.write_table(pa.Table.from_pylist(group, schema=schema))
+                group, size = [], 0
+        if group:
+            writer.write_table(pa.Table.from_pylist(group, schema=schema))
+    return len(seen)
+
+
+def with_documents(schema: pa.Schema) -> pa.Schema:
+    """The schema with `task.document`."""
+    place = schema.get_field_index("task")
+    return schema.set(
+        place, pa.field("task", pa.struct([*schema.field(place).type, ("document", pa.string())]))
+    )
 
 
 def read_rows(path: str | Path) -> list[QuestionRow]:

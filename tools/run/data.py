@@ -1,4 +1,4 @@
-"""The data stage: from `task.*` to a folder with train.parquet, validation.parquet and corpus.jsonl."""
+"""The data stage: from `task.*` to a folder with train.parquet, validation.parquet and, for agents that search, corpus.jsonl."""
 
 from __future__ import annotations
 
@@ -12,10 +12,17 @@ from omegaconf import DictConfig, OmegaConf
 from tools.hashing import file_sha256
 from tools.run.cache import cached, source_hash
 from tools.run.errors import RunError
+from tools.run.search import searches
 from tools.run.stages import Say
 
-FILES = ("train.parquet", "validation.parquet", "corpus.jsonl")
-TASKS = ("world", "hotpotqa", "parquet")
+QUESTIONS = ("train.parquet", "validation.parquet")
+CORPUS = "corpus.jsonl"
+TASKS = ("world", "reading", "hotpotqa", "parquet")
+
+
+def needed_files(config: DictConfig) -> tuple[str, ...]:
+    """Names of the files that a run reads."""
+    return (*QUESTIONS, CORPUS) if searches(config) else QUESTIONS
 
 
 @dataclass(frozen=True)
@@ -34,12 +41,11 @@ class DataFolder:
 
     @property
     def corpus(self) -> Path:
-        return self.path / "corpus.jsonl"
+        return self.path / CORPUS
 
-    @property
-    def missing(self) -> list[str]:
-        """Names of the files that are not there."""
-        return [name for name in FILES if not (self.path / name).is_file()]
+    def missing(self, config: DictConfig) -> list[str]:
+        """Names of the files that the run needs and that are not there."""
+        return [name for name in needed_files(config) if not (self.path / name).is_file()]
 
 
 def check_task(config: DictConfig) -> list[str]:
@@ -59,8 +65,8 @@ def check_task(config: DictConfig) -> list[str]:
         return problems + [f"task.{key}: {path} does not exist" for key, path in named if not path.is_file()]
     if task.name == "parquet":
         if not task.data_dir:
-            return ["task.data_dir is not set: give a folder with " + ", ".join(FILES)]
-        missing = DataFolder(Path(task.data_dir)).missing
+            return ["task.data_dir is not set: give a folder with " + ", ".join(needed_files(config))]
+        missing = DataFolder(Path(task.data_dir)).missing(config)
         return [f"task.data_dir: {task.data_dir} has no {', '.join(missing)}"] if missing else []
     return []
 
@@ -71,11 +77,14 @@ def data_inputs(config: DictConfig) -> dict[str, Any]:
     task.pop("reward", None)  # concerns the reward only
     if task["name"] == "parquet":
         folder = DataFolder(Path(task["data_dir"]))
-        return task | {"files": {name: file_sha256(folder.path / name) for name in FILES}}
+        return task | {"files": {name: file_sha256(folder.path / name) for name in needed_files(config)}}
     if task["name"] == "world":
         return task | {
             "code": source_hash(["tools/world", "tools/sft", "tools/data/schema.py", "mempo/prompts.py"])
         }
+    if task["name"] == "reading":
+        code = source_hash(["tools/world", "tools/data/schema.py", "mempo/prompts.py"])
+        return task | {"chunk_tokens": int(config.agent.max_observation_tokens), "code": code}
     files = [path for key in ("input", "validation_input", "aliases") for path in _paths(task.get(key))]
     hashes = [file_sha256(path) for path in files]
     for key in ("input", "validation_input", "aliases"):
@@ -97,12 +106,16 @@ def prepare_data(config: DictConfig, say: Say) -> DataFolder:
             from tools.run.world import build_world
 
             build_world(config, folder, say)
+        elif config.task.name == "reading":
+            from tools.run.world import build_reading
+
+            build_reading(config, folder, say)
         else:
             _convert(config, folder, say)
 
     folder = DataFolder(cached(Path(config.run.cache) / "data", data_inputs(config), build, say))
-    if folder.missing:
-        raise RunError(f"{folder.path} lacks {', '.join(folder.missing)}: remove it and start again")
+    if missing := folder.missing(config):
+        raise RunError(f"{folder.path} lacks {', '.join(missing)}: remove it and start again")
     return folder
 
 

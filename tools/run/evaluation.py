@@ -13,6 +13,12 @@ from tools.run.errors import RunError
 from tools.run.search import SearchAccess
 
 CONTEXTS = ("history", "window:1")
+REWRITTEN = "rewritten"
+
+
+def contexts(config: DictConfig) -> tuple[str, ...]:
+    """The context modes that are evaluated: both of agents that search, or the one of an agent that writes its prompts."""
+    return (REWRITTEN,) if config.agent.context == REWRITTEN else CONTEXTS
 
 
 def evaluate(
@@ -35,18 +41,22 @@ def evaluate(
     from tools.search.client import SearchSettings
 
     agent: dict[str, Any] = OmegaConf.to_container(config.agent, resolve=True)  # type: ignore[assignment]
-    search = SearchSettings(
-        access.url,
-        topk=int(config.search.topk),
-        deadline_s=float(config.search.deadline_s),
-        retries=int(config.search.retries),
-        token=access.token,
+    search = (
+        SearchSettings(
+            access.url,
+            topk=int(config.search.topk),
+            deadline_s=float(config.search.deadline_s),
+            retries=int(config.search.retries),
+            token=access.token,
+        )
+        if access.url
+        else None
     )
     try:
         return evaluate_model(
             model,
             questions,
-            list(CONTEXTS),
+            list(contexts(config)),
             search,
             agent,
             out,

@@ -74,6 +74,11 @@ def reward_change(rewards: list[float], width: int = 5) -> dict[str, float | Non
     return {"first5": mean(first), "last5": mean(last), "se": error}
 
 
+def edge_means(rewards: list[float], width: int) -> dict[str, float | None]:
+    """Mean reward of the first and of the last `width` steps (they overlap in a short run)."""
+    return {f"first{width}": mean(rewards[:width]), f"last{width}": mean(rewards[-width:])}
+
+
 def _parse(line: bytes) -> Step | None:
     try:
         step = json.loads(line)

@@ -12,7 +12,8 @@ from tools.run.data import DataFolder
 from tools.run.errors import RunError
 from tools.run.stages import Say
 
-COLD_STARTS = ("none", "world", "verl")
+COLD_STARTS = ("none", "world", "reading", "verl")
+BUILT = ("world", "reading")  # cold starts that make the model too, unless its path is given
 MODEL_CODE = [
     "tools/world",
     "tools/sft",
@@ -24,6 +25,7 @@ MODEL_CODE = [
     "mempo/probe.py",
     "mempo/tokens.py",
 ]
+READING_CODE = ["mempo/agents/chunk_memory.py"]
 
 
 def describe_model(config: DictConfig) -> str:
@@ -34,6 +36,8 @@ def describe_model(config: DictConfig) -> str:
         return f"{path} as it is"
     if kind == "world":
         return "tiny Qwen trained from scratch on oracle trajectories of the generated world (cached)"
+    if kind == "reading":
+        return "tiny Qwen trained from scratch on oracle readings of the generated world (cached)"
     if kind == "verl":
         return f"{path} after verl's SFT trainer on the task's oracle trajectories (cached)"
     return "not set"
@@ -43,7 +47,7 @@ def model_inputs(config: DictConfig, data: dict[str, Any]) -> dict[str, Any]:
     """All that decides what the model is; `data` are the inputs of the data stage."""
     path = config.actor_rollout_ref.model.path
     kind = str(config.run.cold_start)
-    if kind == "none" or (kind == "world" and path):
+    if kind == "none" or (kind in BUILT and path):
         return {"path": str(path)}
     settings: dict[str, Any] = {
         "cold_start": kind,
@@ -54,9 +58,12 @@ def model_inputs(config: DictConfig, data: dict[str, Any]) -> dict[str, Any]:
     settings["sft"] = OmegaConf.to_container(config.run.sft, resolve=True)
     if kind == "verl":
         settings |= {"data": data, "window": int(config.agent.max_context_tokens)}
+    elif kind == "reading":
+        settings |= {"task": data, "agent": OmegaConf.to_container(config.agent, resolve=True)}
     else:
         settings["topk"] = int(config.search.topk)
-    return settings | {"code": source_hash(MODEL_CODE)}
+    code = MODEL_CODE + (READING_CODE if kind == "reading" else [])
+    return settings | {"code": source_hash(code)}
 
 
 def prepare_model(config: DictConfig, data: DataFolder, inputs: dict[str, Any], say: Say) -> Path:
@@ -73,6 +80,10 @@ def prepare_model(config: DictConfig, data: DataFolder, inputs: dict[str, Any], 
             from tools.run.world import build_model
 
             build_model(config, folder, say)
+        elif config.run.cold_start == "reading":
+            from tools.run.world import build_reader
+
+            build_reader(config, folder, say)
         else:
             from tools.run.sft import build_with_verl
 

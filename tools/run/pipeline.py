@@ -82,7 +82,7 @@ class Pipeline:
             "data",
             inputs,
             lambda: {"path": str(prepare_data(self.config, self.teller.say).path)},
-            intact=lambda result: not DataFolder(Path(result["path"])).missing,
+            intact=lambda result: not DataFolder(Path(result["path"])).missing(self.config),
         )
         return DataFolder(Path(found["path"]))
 

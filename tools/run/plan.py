@@ -11,8 +11,10 @@ from omegaconf import DictConfig
 from tools.run.checkpoint import latest
 from tools.run.data import check_task
 from tools.run.errors import RunError
+from tools.run.evaluation import contexts
 from tools.run.machine import check_installation, gpus, installed_set
-from tools.run.model import COLD_STARTS, describe_model
+from tools.run.model import BUILT, COLD_STARTS, describe_model
+from tools.run.search import searches
 from tools.run.training import RunFolder
 
 
@@ -42,7 +44,7 @@ def check(config: DictConfig) -> list[str]:
     problems = check_task(config)
     if config.run.cold_start not in COLD_STARTS:
         problems.append(f"run.cold_start is {config.run.cold_start!r}: write {', '.join(COLD_STARTS)}")
-    if config.run.cold_start != "world" and not config.actor_rollout_ref.model.path:
+    if config.run.cold_start not in BUILT and not config.actor_rollout_ref.model.path:
         problems.append("actor_rollout_ref.model.path is not set, and run.cold_start builds no model")
     if int(config.run.eval_questions) < 0:
         problems.append("run.eval_questions is negative: write 0 to leave the evaluation out")
@@ -86,22 +88,26 @@ def _stages(config: DictConfig) -> list[tuple[str, str]]:
     task, trainer, rollout = config.task, config.trainer, config.actor_rollout_ref.rollout
     source = {
         "world": "generated",
+        "reading": "documents generated",
         "hotpotqa": f"from {task.get('input')}",
         "parquet": f"in {task.get('data_dir')}",
     }
     ranks = int(trainer.nnodes) * int(trainer.n_gpus_per_node)
-    search = f"the server at {config.search.url}" if config.search.url else "a server of our own (BM25)"
+    server = f"the server at {config.search.url}" if config.search.url else "a server of our own (BM25)"
+    search = f"{server}, top {config.search.topk}" if searches(config) else "none: the agent does not search"
     done = latest(RunFolder(Path(config.run.path)).checkpoints)
     questions = int(config.run.eval_questions)
     evaluation = (
-        f"{questions} held-out questions, greedy, contexts history and window:1" if questions else "left out"
+        f"{questions} held-out questions, greedy, contexts {' and '.join(contexts(config))}"
+        if questions
+        else "left out"
     )
     resumed = f", resumed from step {done.step}" if done else ""
     return [
         ("run", str(config.run.path)),
         ("data", f"{task.name}, {source.get(task.name, '?')}; seed {config.seed}"),
         ("model", describe_model(config)),
-        ("search", f"{search}, top {config.search.topk}"),
+        ("search", search),
         ("evaluate before", evaluation),
         (
             "train",

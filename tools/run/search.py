@@ -20,9 +20,13 @@ TOKEN_VARIABLE = "MEMPO_SEARCH_TOKEN"
 
 @dataclass(frozen=True)
 class SearchAccess:
-    """Where agents search. `token_env` names the environment variable that holds the token, if there is one."""
+    """Where agents search; no url where they do not.
 
-    url: str
+    Attributes:
+        token_env: names the environment variable that holds the token, if there is one.
+    """
+
+    url: str | None
     token_env: str | None = None
 
     @property
@@ -30,9 +34,14 @@ class SearchAccess:
         return os.environ.get(self.token_env) if self.token_env else None
 
 
+def searches(config: DictConfig) -> bool:
+    """Whether the run's agent searches at all."""
+    return int(config.search.topk) > 0
+
+
 @contextmanager
 def search_access(config: DictConfig, corpus: Path, log: Path, say: Say) -> Iterator[SearchAccess]:
-    """The server at `search.url`, checked, or one of our own that lives as long as the block.
+    """The server at `search.url`, checked, or one of our own that lives as long as the block; none with `search.topk` 0.
 
     On a cluster (RAY_ADDRESS is set) agents run on other machines: our own server then binds to this node's address and
     asks for a token made here, which agents receive through the environment of their processes.
@@ -40,6 +49,9 @@ def search_access(config: DictConfig, corpus: Path, log: Path, say: Say) -> Iter
     Raises:
         RunError: the given server does not answer, or our own cannot load the corpus or bind.
     """
+    if not searches(config):
+        yield SearchAccess(None)
+        return
     if config.search.url:
         access = SearchAccess(str(config.search.url), config.search.token_env)
         check_server(access)
@@ -82,8 +94,10 @@ def check_server(access: SearchAccess) -> None:
 
     from tools.search.client import SearchClient
 
+    url = str(access.url)
+
     async def ask() -> tuple[str, dict[str, int]]:
-        client = SearchClient(access.url, topk=1, deadline_s=20, retries=2, token=access.token)
+        client = SearchClient(url, topk=1, deadline_s=20, retries=2, token=access.token)
         try:
             return (await client("test")).status, dict(client.counts)
         finally:
@@ -96,7 +110,7 @@ def check_server(access: SearchAccess) -> None:
     if status == "failed":
         causes = ", ".join(name for name in counts if name.startswith("failed/")) or "failed"
         raise RunError(
-            f"the search server at {access.url} does not answer a search ({causes}): start it with "
+            f"the search server at {url} does not answer a search ({causes}): start it with "
             "`mempo search serve`, or leave search.url out to have one started"
         )
 

@@ -6,10 +6,25 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tools.run.metrics import Step, mean, reward_change, total, values
+from tools.run.metrics import Step, edge_means, mean, reward_change, total, values
 
-MODES = ("history", "window1")
-EVAL_KEYS = ("em", "em_se", "f1", "f1_se", "n", "format_share", "turns", "peak_tokens", "failed")
+MODES = ("history", "window1", "rewritten")
+EVAL_KEYS = (
+    "em",
+    "em_se",
+    "f1",
+    "f1_se",
+    "n",
+    "format_share",
+    "turns",
+    "peak_tokens",
+    "failed",
+    # where answers are boxed
+    "boxed_exact",
+    "boxed_em",
+    "lenient",
+    "missing_box",
+)
 PAIRED_KEYS = ("only_before", "only_after", "p")
 # Parts of a step whose share of its seconds is reported: verl's timers (`timing_s/<name>`). Memory scoring is also part
 # of `adv`; `save_checkpoint` comes on some steps only.
@@ -71,7 +86,8 @@ def summarize(
             ),
         },
         "failures": _failures(steps),
-        "reward": reward_change(rewards) | {"by_step": rewards},
+        "reward": reward_change(rewards) | edge_means(rewards, 10) | {"by_step": rewards},
+        "format_failures": _format_failures(steps),
         "timing": timing(steps),
         "eval": {
             "before": {mode: _pick(before[mode], EVAL_KEYS) for mode in MODES if mode in before},
@@ -100,6 +116,12 @@ def write_json(path: Path, content: Any) -> None:
         json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8"
     )
     scratch.replace(path)
+
+
+def _format_failures(steps: list[Step]) -> int:
+    """Trajectories in the wrong format over all steps; of an agent that answers in a box, those without one."""
+    counts, shares = values(steps, "trajectory/count"), values(steps, "trajectory/format_ok")
+    return round(sum(count * (1 - share) for count, share in zip(counts, shares, strict=False)))
 
 
 def _failures(steps: list[Step]) -> dict[str, int | float]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
@@ -14,6 +14,7 @@ from tools.run.errors import RunError
 from tools.run.stages import Say
 
 if TYPE_CHECKING:
+    from tools.world.reading import ReadingSettings
     from tools.world.settings import WorldSettings
 
 TOLD_EVERY = 0.1  # of the updates
@@ -63,6 +64,75 @@ def build_model(config: DictConfig, folder: Path, say: Say) -> None:
         raise RunError(f"cold start: {error}") from error
     finally:
         torch.set_num_threads(1)
+
+
+def build_reading(config: DictConfig, folder: Path, say: Say) -> None:
+    """Writes the documents of `task.*` into an empty folder. Raises RunError."""
+    from tools.world.reading import build_reading_world
+
+    try:
+        build_reading_world(folder, _reading_settings(config, int(config.task.seed)))
+    except ValueError as error:
+        raise RunError(f"reading: {error}") from error
+    say(f"generated documents into {folder}")
+
+
+def build_reader(config: DictConfig, folder: Path, say: Say) -> None:
+    """Trains the tiny reader from scratch on what an oracle writes in its place; the result is `folder/model`.
+
+    Raises:
+        RunError: the agent's caps do not fit the demonstrations, or training diverged.
+    """
+    import torch
+    from omegaconf import OmegaConf
+
+    from tools.sft.cold_start import train_examples
+    from tools.sft.reading_oracle import reading_examples
+    from tools.sft.train import TrainSettings
+    from tools.world.reading import write_reading_model
+
+    settings, seed, sft = _reading_settings(config, int(config.seed)), int(config.seed), config.run.sft
+    given = {key: int(sft[key]) for key in ("steps", "drill_steps") if sft[key] is not None}
+    agent: dict[str, Any] = OmegaConf.to_container(config.agent, resolve=True)  # type: ignore[assignment]
+    torch.set_num_threads(max(1, len(os.sched_getaffinity(0))))  # as for the world's model
+    try:
+        write_reading_model(folder / "untrained", settings)
+        train_examples(
+            lambda tokens: list(
+                reading_examples(
+                    tokens,
+                    agent,
+                    settings,
+                    demonstrations=int(sft.demonstrations),
+                    forgetful=float(sft.forgetful),
+                    seed=seed,
+                )
+            ),
+            folder / "untrained",
+            folder / "model",
+            replace(TrainSettings(), **given),
+            seed,
+            _teller(say),
+        )
+    except ValueError as error:
+        raise RunError(f"cold start: {error}") from error
+    finally:
+        torch.set_num_threads(1)
+
+
+def _reading_settings(config: DictConfig, seed: int) -> ReadingSettings:
+    from tools.world.reading import ReadingSettings
+
+    task, settings = (
+        config.task,
+        ReadingSettings(seed=seed, chunk_tokens=int(config.agent.max_observation_tokens)),
+    )
+    return replace(
+        settings,
+        chunks=tuple(int(count) for count in task.get("chunks") or settings.chunks),
+        train=int(task.get("train") or settings.train),
+        validation=int(task.get("validation") or settings.validation),
+    )
 
 
 def _settings(config: DictConfig, seed: int) -> WorldSettings:

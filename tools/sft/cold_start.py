@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from mempo.tokens import ChatTokens
 from tools.hashing import file_sha256
-from tools.sft.examples import encode_row
+from tools.sft.examples import Example, encode_row
 from tools.sft.oracle import write_oracle
 from tools.sft.rows import read_sft_rows
 from tools.sft.settings import SftSettings
@@ -67,6 +68,33 @@ def train_folder(
 def _train(
     rows: Path, model_in: Path, folder: Path, settings: TrainSettings, seed: int, report: Report
 ) -> None:
+    train_examples(
+        lambda tokens: [encode_row(tokens, row) for row in read_sft_rows(rows)],
+        model_in,
+        folder,
+        settings,
+        seed,
+        report,
+    )
+
+
+def train_examples(
+    encode: Callable[[ChatTokens], Sequence[Example]],
+    model_in: Path,
+    folder: Path,
+    settings: TrainSettings,
+    seed: int,
+    report: Report,
+) -> None:
+    """SFT of a Hugging Face folder on examples; `folder` gets the model, its tokenizer and sft.json.
+
+    Args:
+        encode: makes the examples with the model's tokenizer; those longer than the model's positions are left out and
+            counted.
+
+    Raises:
+        ValueError: no example is left, or training diverges.
+    """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -75,7 +103,7 @@ def _train(
         model_in, dtype=torch.float32, attn_implementation="sdpa"
     )
     tokens = ChatTokens(tokenizer)
-    encoded = [encode_row(tokens, row) for row in read_sft_rows(rows)]
+    encoded = encode(tokens)
     longest = int(model.config.max_position_embeddings)
     examples = [example for example in encoded if len(example.ids) <= longest]
     loss = train(model, tokens, examples, settings, seed, report)

@@ -15,8 +15,8 @@ from tools.run.settings import find_recipe, load_config
 from tools.run.sft import sft_overrides
 
 
-def test_the_three_recipes_are_there() -> None:
-    assert recipes() == ["cpu", "mempo", "published"]
+def test_the_recipes_are_there() -> None:
+    assert recipes() == ["cpu", "memagent", "memagent_cpu", "memagent_short", "mempo", "published"]
 
 
 @pytest.mark.parametrize("name", ["cpu", "mempo", "published"])
@@ -40,6 +40,39 @@ def test_published_differs_from_mempo_in_the_listed_keys_only() -> None:
     )
     assert theirs.agent.prompt == "published"
     assert theirs.agent.force_memory_prefix
+
+
+@pytest.mark.parametrize("name", ["memagent", "memagent_short"])
+def test_recipes_that_read_need_documents_and_no_corpus(name: str, tmp_path: Path) -> None:
+    config = load_config(find_recipe(name), [f"task.data_dir={tmp_path}"])
+    assert any("has no train.parquet, validation.parquet" in problem for problem in check(config))
+    for split in ("train", "validation"):
+        (tmp_path / f"{split}.parquet").touch()
+    plan = make_plan(config)
+    assert plan.problems == []
+    assert "none: the agent does not search" in plan.text()
+
+
+def test_sizes_of_the_recipes_that_read() -> None:
+    published, short, tiny = (
+        load_config(find_recipe(name), []) for name in ("memagent", "memagent_short", "memagent_cpu")
+    )
+    sizes = ("max_observation_tokens", "max_response_tokens", "max_answer_tokens", "max_turns")
+    assert [published.agent[name] for name in sizes] == [5000, 1024, 1024, 9]
+    assert [short.agent[name] for name in sizes] == [512, 128, 64, 5]
+    assert (published.agent.verifier, short.agent.verifier) == ("boxed_exact", "boxed_em")
+    assert (published.memory.row_credit, short.memory.row_credit) == ("share", "split")
+    assert (published.memory.weight, short.memory.weight, tiny.memory.weight) == (0, 1.0, 0.3)
+    assert {config.memory.reference for config in (published, short, tiny)} == {"previous_memory"}
+    assert (short.actor_rollout_ref.rollout.n, short.data.shuffle) == (8, False)
+    assert tiny.task.name == "reading"
+
+
+def test_a_rewritten_context_has_no_history_to_compare_with() -> None:
+    config = load_config(find_recipe("memagent_cpu"), ["memory.reference=history"])
+    assert any(
+        "memory.reference is history, but agent.context is rewritten" in text for text in check(config)
+    )
 
 
 def test_published_hyperparameters() -> None:
@@ -77,7 +110,7 @@ def test_a_recipe_of_the_users_own(tmp_path: Path) -> None:
 
 
 def test_an_unknown_recipe_names_those_there_are() -> None:
-    with pytest.raises(RunError, match="cpu, mempo, published"):
+    with pytest.raises(RunError, match="cpu, memagent, memagent_cpu, memagent_short, mempo, published"):
         find_recipe("big")
 
 

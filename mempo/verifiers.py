@@ -1,0 +1,94 @@
+"""What counts as a right answer, by name: training and evaluation look it up here, so that every number has one meaning.
+
+`tagged` is MemPO's rule for agents that answer in tags. The three for answers in a box are those of MemAgent and of its
+re-implementation; whoever reports one of them reports its name: the same model may score 50 % by one and 80 % by another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mempo.answers import AnswerScore, score_answer, split_objectives
+from mempo.tags import FormatReason, validate_format
+from mempo.task import Reference
+from mempo.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a verifier says.
+
+    Attributes:
+        right: one entry per objective, the format left aside.
+        format_reason: None if the answer has the form that the verifier asks for; otherwise nothing is earned.
+    """
+
+    right: list[bool]
+    format_reason: FormatReason | None
+
+
+Verifier = Callable[[Trajectory, Reference, AnswerScore], Verdict]
+
+
+def tagged(trajectory: Trajectory, reference: Reference, score: AnswerScore) -> Verdict:
+    """Normalised exact match, and every rule of the turn grammar kept (MemPO)."""
+    return Verdict(list(score.em), validate_format(trajectory))
+
+
+def boxed_exact(trajectory: Trajectory, reference: Reference, score: AnswerScore) -> Verdict:
+    """The text in the box is a gold answer, character by character but for spaces around it (MemAgent's training)."""
+    answer = trajectory.final_answer()
+    said = split_objectives(answer or "", len(reference.answers))
+    right = [
+        bool(text) and text in [alias.strip() for alias in aliases]
+        for text, aliases in zip(said, reference.answers, strict=True)
+    ]
+    return Verdict(right, _box_reason(answer))
+
+
+def boxed_em(trajectory: Trajectory, reference: Reference, score: AnswerScore) -> Verdict:
+    """Normalised exact match of the text in the box."""
+    return Verdict(list(score.em), _box_reason(trajectory.final_answer()))
+
+
+def lenient(trajectory: Trajectory, reference: Reference, score: AnswerScore) -> Verdict:
+    """A gold answer stands in what was said as whole words; case, articles and punctuation are ignored.
+
+    What was said is the text in the box, or all of the final turn where there is no box. Not for training: it rewards
+    lists of guesses.
+    """
+    if trajectory.final_answer() is None and trajectory.turns:
+        score = score_answer(trajectory.turns[-1].thought, reference.answers)
+    return Verdict(list(score.sub_em), None)
+
+
+def _box_reason(answer: str | None) -> FormatReason | None:
+    return FormatReason.BOX_MISSING if answer is None else None
+
+
+VERIFIERS: dict[str, Verifier] = {
+    "tagged": tagged,
+    "boxed_exact": boxed_exact,
+    "boxed_em": boxed_em,
+    "lenient": lenient,
+}
+# Reported side by side wherever answers are boxed.
+BOXED = ("boxed_exact", "boxed_em", "lenient")
+
+
+def verify(name: str, trajectory: Trajectory, reference: Reference) -> tuple[AnswerScore, Verdict]:
+    """The scores of the final answer, and what the verifier `name` makes of the trajectory.
+
+    Raises:
+        ValueError: for an unknown name.
+    """
+    check_verifier(name)
+    score = score_answer(trajectory.final_answer(), reference.answers)
+    return score, VERIFIERS[name](trajectory, reference, score)
+
+
+def check_verifier(name: str) -> None:
+    """Raises ValueError for an unknown name, listing those there are."""
+    if name not in VERIFIERS:
+        raise ValueError(f"agent.verifier is {name!r}; known are {', '.join(VERIFIERS)}")

@@ -1,0 +1,170 @@
+"""Reading over an endpoint: `mempo read`, and the evaluation of agents that read, with every verifier by its name."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from eval.cli import app as eval_app
+from eval.errors import EvalError
+from eval.read_cli import app as read_app
+from eval.reading_settings import SETTINGS, reading_settings
+from eval.text_file import read_text
+from mempo.agents.factory import build_agent
+from mempo.task import Reference, Task
+from tests.eval.support import FakeEndpoint, serving
+from tests.mempo.support import small_tokens
+from tools.data.schema import QuestionRow, write_rows
+
+runner = CliRunner(env={"COLUMNS": "160", "TERM": "dumb", "NO_COLOR": "1"})
+FACT = "The key is 42."
+
+
+class Reader(FakeEndpoint):
+    """Remembers the one fact when it comes by, and answers with it; `boxed` says in which form."""
+
+    boxed = "\\boxed{42}"
+
+    def said(self, text: str) -> str:
+        if "Updated memory" in text:
+            memory, section = text.rpartition("<memory>")[2].split("<section>")
+            return FACT if FACT in memory or FACT in section else "Nothing."
+        return self.boxed if FACT in text else "I do not know."
+
+
+def ask(fake: FakeEndpoint, folder: Path, file: Path, *more: str) -> tuple[int, str]:
+    small_tokens().tokenizer.save_pretrained(folder / "tokenizer")
+    words = [str(file), "What is the key?", "--model", "fake", "--tokenizer", str(folder / "tokenizer")]
+    words += ["--endpoint", fake.url, "--chunk", "60", "--memory", "40", "--answer", "40", *more]
+    result = runner.invoke(read_app, words)
+    return result.exit_code, re.sub(r"\x1b\[[0-9;]*m", "", result.output)
+
+
+@pytest.mark.parametrize("api", ["completions", "chat"])
+def test_read_shows_the_memory_as_it_changes_and_the_answer(api: str, tmp_path: Path) -> None:
+    book = tmp_path / "book.txt"
+    book.write_text("The grass is green. " * 12 + FACT + " The sky is blue." * 12)
+    with serving(Reader()) as fake:
+        code, text = ask(fake, tmp_path, book, "--api", api)
+    assert code == 0, text
+    chunks = int(re.search(r"(\d+) chunks of at most 60 tokens", text)[1])  # type: ignore[index]
+    lines = [line for line in text.splitlines() if re.match(r"\d+/", line)]
+    assert [line.partition(" ")[0] for line in lines] == [f"{n}/{chunks}" for n in range(1, chunks + 1)]
+    assert [line.partition(" ")[2] for line in lines if "unchanged" not in line] == ["Nothing.", FACT]
+    assert text.rstrip().endswith("answer 42")
+    assert len(fake.requests) == chunks + 1
+
+
+def test_read_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with serving(Reader()) as fake:
+        code, text = ask(fake, tmp_path, tmp_path / "none.txt")
+        assert (code, "none.txt: cannot be read" in text) == (1, True)
+        (tmp_path / "blank.txt").write_text(" \n")
+        assert "holds no text" in ask(fake, tmp_path, tmp_path / "blank.txt")[1]
+        (tmp_path / "odd.txt").write_bytes(b"\xff\xfe\x00")
+        assert "neither UTF-8 text" in ask(fake, tmp_path, tmp_path / "odd.txt")[1]
+    result = runner.invoke(read_app, ["x", "y", "--model", "m"])
+    assert "give --endpoint, or set OPENAI_BASE_URL" in result.output
+
+
+def questions(path: Path, lengths: list[int]) -> Path:
+    rows = [
+        QuestionRow(
+            Task(f"q{n}", "What is the key?", document="The grass is green. " * length + FACT),
+            Reference([["42"]]),
+            "ruler_hqa_50",
+            "validation",
+            n,
+        )
+        for n, length in enumerate(lengths)
+    ]
+    write_rows(path, rows)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("boxed", "exact", "em", "lenient"),
+    [("\\boxed{42}", 1, 1, 1), ("\\boxed{42.}", 0, 1, 1), ("It is 42.", 0, 0, 1)],
+)
+def test_an_evaluation_reports_every_verifier_by_its_name(
+    boxed: str, exact: int, em: int, lenient: int, tmp_path: Path
+) -> None:
+    small_tokens().tokenizer.save_pretrained(tmp_path / "tokenizer")
+    with serving(Reader()) as fake:
+        fake.boxed = boxed  # type: ignore[attr-defined]
+        words = [
+            "reading",
+            "--model",
+            "fake",
+            "--tokenizer",
+            str(tmp_path / "tokenizer"),
+            "--endpoint",
+            fake.url,
+        ]
+        words += [
+            "--data",
+            str(questions(tmp_path / "v.parquet", [3, 8, 4000])),
+            "--out",
+            str(tmp_path / "out"),
+        ]
+        result = runner.invoke(eval_app, [*words, "--setting", "memagent_short"])
+    assert result.exit_code == 0, result.output
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    # The longest has more chunks than the setting allows: it failed, and stays in the denominator.
+    assert summary["failures"] == {"document_too_long": 1}
+    expected = [share * 2 / 3 for share in (exact, em, lenient)]
+    assert [summary[name] for name in ("boxed_exact", "boxed_em", "lenient")] == pytest.approx(expected)
+    told = " ".join(result.output.split())
+    assert f"boxed_exact {expected[0]:.3f}, boxed_em {expected[1]:.3f}, lenient {expected[2]:.3f}" in told
+    missing = 2 if boxed.startswith("It") else 0
+    assert f"answers without a box: {missing} of 3" in told
+
+
+def test_every_setting_builds_its_agent_and_an_unknown_one_is_named() -> None:
+    for name in SETTINGS:
+        settings = reading_settings(name)
+        settings["max_context_tokens"] = settings["max_context_tokens"] or 4000
+        assert build_agent(settings, small_tokens(), None)
+    with pytest.raises(EvalError, match="memagent_long"):
+        reading_settings("huge")
+
+
+def pdf(text: str) -> bytes:
+    """A PDF of one page with one line of text."""
+    stream = f"BT /F1 12 Tf 72 700 Td ({text}) Tj ET".encode()
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    content, places = bytearray(b"%PDF-1.4\n"), []
+    for number, each in enumerate(objects, 1):
+        places.append(len(content))
+        content += b"%d 0 obj\n%s\nendobj\n" % (number, each)
+    start = len(content)
+    content += b"xref\n0 6\n0000000000 65535 f \n" + b"".join(b"%010d 00000 n \n" % place for place in places)
+    return bytes(content + b"trailer\n<< /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % start)
+
+
+def test_a_pdf_is_read_as_its_text(tmp_path: Path) -> None:
+    pytest.importorskip("pypdf", reason="reading PDFs needs the extra `pdf`")
+    (tmp_path / "a.pdf").write_bytes(pdf(FACT))
+    assert read_text(tmp_path / "a.pdf").strip() == FACT
+    (tmp_path / "b.pdf").write_bytes(b"%PDF-1.4\nnothing")
+    with pytest.raises(EvalError, match="not a readable PDF"):
+        read_text(tmp_path / "b.pdf")
+
+
+def test_without_its_reader_a_pdf_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    (tmp_path / "a.pdf").write_bytes(pdf(FACT))
+    with pytest.raises(EvalError, match=r"pip install 'mempo\[pdf\]'"):
+        read_text(tmp_path / "a.pdf")

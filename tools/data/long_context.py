@@ -1,0 +1,292 @@
+"""Long documents: the gold paragraphs of a question hidden among distractors, at drawn and recorded places (MemAgent)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mempo.task import Reference, Task
+from tools.data.convert import DATASETS
+from tools.data.known import read_right
+from tools.data.load import Account, load_questions
+from tools.data.manifest import remove_outputs, write_manifest
+from tools.data.passages import passage_id
+from tools.data.question import Paragraph, Question
+from tools.data.records import DataError, read_records
+from tools.data.ruler_hqa import ruler_hqa_record
+from tools.data.schema import QuestionRow, write_rows
+
+PLACES = "places.jsonl"
+CountTokens = Callable[[str], int]
+
+
+@dataclass(frozen=True)
+class LongContextSettings:
+    """What to make.
+
+    Attributes:
+        dataset: a key of `tools.data.convert.DATASETS` whose records hold paragraphs.
+        inputs: files of records.
+        out: the data folder; its files are overwritten.
+        documents: paragraphs per document, or None.
+        tokens: the most tokens per document (with `tokenizer`), or None; one of the two is given.
+        tokenizer: folder or name of a Hugging Face tokenizer.
+        corpora: `{title, text}` lines with further distractors.
+        known: samples.jsonl of evaluations without any document; questions answered rightly there are left out.
+        train, validation: questions per split; validation comes first, and None takes the rest for training.
+        seed: draws the splits, the distractors and the places.
+    """
+
+    dataset: str
+    inputs: list[Path]
+    out: Path
+    documents: int | None = None
+    tokens: int | None = None
+    tokenizer: str | None = None
+    corpora: list[Path] = field(default_factory=list)
+    known: list[Path] = field(default_factory=list)
+    train: int | None = None
+    validation: int = 100
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.dataset not in DATASETS:
+            raise DataError(f"data set {self.dataset!r} is unknown; known are {', '.join(DATASETS)}")
+        if (self.documents is None) == (self.tokens is None):
+            raise DataError("a document's length: give exactly one of --documents and --tokens")
+        if self.tokens is not None and self.tokenizer is None:
+            raise DataError("--tokens counts with a tokenizer: give --tokenizer")
+
+
+@dataclass(frozen=True)
+class LongDocument:
+    """A document and where its gold paragraphs stand (from 1), in hop order."""
+
+    text: str
+    places: list[int]
+    paragraphs: int
+
+
+def document_text(paragraphs: Iterable[Paragraph]) -> str:
+    """Paragraphs as RULER and MemAgent lay them out: `Document 1:`, title, text, and a blank line between."""
+    return "\n\n".join(
+        f"Document {number}:\n{page.title}\n{page.text}" for number, page in enumerate(paragraphs, 1)
+    )
+
+
+class Distractors:
+    """Distinct paragraphs to hide others among."""
+
+    def __init__(self, paragraphs: Iterable[Paragraph]) -> None:
+        self._pages = list({passage_id(page): page for page in paragraphs if page.text}.values())
+
+    def __len__(self) -> int:
+        return len(self._pages)
+
+    def around(self, question: Question, rng: random.Random) -> Iterator[Paragraph]:
+        """Paragraphs that are not gold, by title: first those that came with the question, then others as drawn."""
+        gold = {page.title for page in question.gold}
+        own = {passage_id(page): page for page in question.paragraphs if page.text and page.title not in gold}
+        yield from own.values()
+        for page in rng.sample(self._pages, len(self._pages)):
+            if page.title not in gold and passage_id(page) not in own:
+                yield page
+
+
+def hide(
+    question: Question,
+    distractors: Distractors,
+    rng: random.Random,
+    *,
+    documents: int | None = None,
+    tokens: int | None = None,
+    count: CountTokens = len,
+) -> LongDocument:
+    """The gold paragraphs, each once, among distractors up to a number of paragraphs or of tokens.
+
+    Raises:
+        DataError: the gold paragraphs alone are more, or there are too few distractors.
+    """
+    gold = list({passage_id(page): page for page in question.gold}.values())
+    others = distractors.around(question, rng)
+    chosen: list[Paragraph] = []
+    if documents is not None:
+        chosen = [page for _, page in zip(range(documents - len(gold)), others, strict=False)]
+        if len(gold) + len(chosen) != documents:
+            raise DataError(
+                f"question {question.id!r}: {len(gold)} gold and {len(chosen)} distractor paragraphs, and {documents} "
+                "are asked for: give more --input or --corpus files"
+            )
+        return _placed(gold, chosen, rng)
+    assert tokens is not None
+    size = count(document_text(gold))
+    if size > tokens:
+        raise DataError(
+            f"question {question.id!r}: its gold paragraphs have {size} tokens, --tokens is {tokens}"
+        )
+    for page in others:
+        size += count(f"Document {len(gold) + len(chosen) + 1}:\n{page.title}\n{page.text}\n\n")
+        if size > tokens:
+            break
+        chosen.append(page)
+    else:
+        raise DataError(f"question {question.id!r}: all paragraphs together are less than {tokens} tokens")
+    while True:  # the parts may merge into more tokens than they have alone
+        made = _placed(gold, chosen, rng)
+        if count(made.text) <= tokens or not chosen:
+            return made
+        chosen.pop()
+
+
+def _placed(gold: Sequence[Paragraph], others: Sequence[Paragraph], rng: random.Random) -> LongDocument:
+    order = [*gold, *others]
+    rng.shuffle(order)
+    places = [order.index(page) + 1 for page in gold]
+    return LongDocument(document_text(order), places, len(order))
+
+
+def make_long_context(settings: LongContextSettings) -> dict[str, Any]:
+    """Writes the splits (`task.document` holds the text), `places.jsonl`, an evaluation file and the manifest.
+
+    `places.jsonl`: per question its id, split, number of paragraphs, places of the gold ones, and the document's SHA-256.
+    `eval_N.jsonl`: the validation split in the layout of RULER-HQA (`tools.data.ruler_hqa`); N is the number of
+    documents, or of tokens.
+
+    Returns:
+        the manifest.
+
+    Raises:
+        DataError: an input cannot be read, or there is not enough of something; says of what.
+    """
+    account, seen = Account(), dict[str, str]()
+    questions = load_questions(settings.inputs, DATASETS[settings.dataset], account, seen)
+    right = read_right(settings.known)
+    known = [question for question in questions if question.id in right]
+    usable = [question for question in questions if question.gold and question.id not in right]
+    random.Random(f"{settings.seed} split").shuffle(usable)
+    train = len(usable) - settings.validation if settings.train is None else settings.train
+    if min(train, settings.validation) < 0 or settings.validation + train > len(usable):
+        raise DataError(
+            f"{len(usable)} usable questions ({len(known)} are answered without a document, "
+            f"{len(account.problems)} records malformed): {settings.validation} for validation and {train} for training "
+            "cannot be taken; give more --input, or lower --validation or --train"
+        )
+    if not train and not settings.validation:
+        raise DataError("nothing to write: --train and --validation are both 0")
+    parts = {
+        "validation": usable[: settings.validation],
+        "train": usable[settings.validation : settings.validation + train],
+    }
+    distractors = Distractors(
+        [*(page for q in questions for page in q.paragraphs), *_corpora(settings.corpora)]
+    )
+    outputs = _write(settings, {split: part for split, part in parts.items() if part}, distractors)
+    facts = {
+        "dataset": settings.dataset,
+        "seed": settings.seed,
+        "settings": {
+            "documents": settings.documents,
+            "tokens": settings.tokens,
+            "tokenizer": Path(settings.tokenizer).name if settings.tokenizer else None,
+        },
+        "counts": {
+            "records": account.records,
+            "malformed": dict(sorted(account.malformed.items())),
+            "without_gold": sum(not question.gold for question in questions),
+            "known": len(known),
+            "distractors": len(distractors),
+            "rows": {split: len(part) for split, part in parts.items()},
+        },
+        "problems": account.problems[:100],
+    }
+    return write_manifest(
+        settings.out, [*settings.inputs, *settings.corpora, *settings.known], outputs, facts
+    )
+
+
+def _write(
+    settings: LongContextSettings, parts: Mapping[str, Sequence[Question]], distractors: Distractors
+) -> list[Path]:
+    out, count = settings.out, _counter(settings.tokenizer)
+    out.mkdir(parents=True, exist_ok=True)
+    remove_outputs(out)
+    outputs = [out / PLACES]
+    with outputs[0].open("w", encoding="utf-8", newline="\n") as places:
+
+        def made(split: str, index: int, question: Question) -> tuple[QuestionRow, LongDocument]:
+            rng = random.Random(f"{settings.seed} {question.id}")
+            document = hide(
+                question,
+                distractors,
+                rng,
+                documents=settings.documents,
+                tokens=settings.tokens,
+                count=count,
+            )
+            line = {
+                "id": question.id,
+                "split": split,
+                "paragraphs": document.paragraphs,
+                "gold": [page.title for page in question.gold],
+                "places": document.places,
+                "sha256": hashlib.sha256(document.text.encode()).hexdigest(),
+            }
+            places.write(json.dumps(line, ensure_ascii=False) + "\n")
+            return _row(settings.dataset, split, index, question, document), document
+
+        for split, part in parts.items():
+            outputs.append(out / f"{split}.parquet")
+            if split != "validation":
+                write_rows(outputs[-1], (made(split, i, q)[0] for i, q in enumerate(part)))
+                continue
+            evaluation = out / f"eval_{settings.documents or settings.tokens}.jsonl"
+            outputs.append(evaluation)
+            with evaluation.open("w", encoding="utf-8", newline="\n") as file:
+
+                def rows(split: str = split, part: Sequence[Question] = part) -> Iterator[QuestionRow]:
+                    for index, question in enumerate(part):
+                        row, document = made(split, index, question)
+                        record = ruler_hqa_record(row, document.paragraphs)
+                        file.write(json.dumps(record, ensure_ascii=False) + "\n")
+                        yield row
+
+                write_rows(out / f"{split}.parquet", rows())
+    return outputs
+
+
+def _row(dataset: str, split: str, index: int, question: Question, document: LongDocument) -> QuestionRow:
+    return QuestionRow(
+        task=Task(question.id, question.question, document=document.text),
+        reference=Reference([question.answers], list(dict.fromkeys(page.title for page in question.gold))),
+        data_source=question.source or dataset,
+        split=split,
+        index=index,
+        hops=question.hops,
+        type=question.type,
+    )
+
+
+def _counter(tokenizer: str | None) -> CountTokens:
+    if tokenizer is None:
+        return len
+    from transformers import AutoTokenizer
+
+    from mempo.tokens import ChatTokens
+
+    tokens = ChatTokens(AutoTokenizer.from_pretrained(tokenizer))
+    return lambda text: len(tokens.encode_inert(text))
+
+
+def _corpora(paths: Iterable[Path]) -> Iterator[Paragraph]:
+    for path in paths:
+        for place, record in read_records(path):
+            if not isinstance(record, dict) or not all(
+                isinstance(record.get(name), str) for name in ("title", "text")
+            ):
+                raise DataError(f"{path}: {place} is no passage with `title` and `text`")
+            yield Paragraph(record["title"], record["text"])

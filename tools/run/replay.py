@@ -1,0 +1,62 @@
+"""A step's rows once more, from the trajectories that it stored, and whether they are those that were trained on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mempo.row_digest import row_digest
+from mempo.trajectory import ContractViolation, Trajectory
+from tools.run.errors import RunError
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """One trajectory: how many rows it gave online and now, and what differs (empty: nothing)."""
+
+    session: str
+    stored: int
+    rebuilt: int
+    problems: list[str]
+
+
+def replay(run: Path, step: int) -> Iterator[Replayed]:
+    """Rebuilds the rows of every trajectory in `run/trajectories/step_N.jsonl` with the converter of training.
+
+    Raises:
+        RunError: the step stored nothing, or a line is not of this version.
+    """
+    path = run / "trajectories" / f"step_{step}.jsonl"
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise RunError(
+            f"{path} is not there: the step was not run, or run.sample_trajectories is 0"
+        ) from None
+    for number, line in enumerate(lines, 1):
+        try:
+            fields = json.loads(line)
+            session, stored = str(fields["session"]), list(fields["row_digests"])
+            trajectory = Trajectory.from_record(fields["trajectory"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunError(f"{path}: line {number} is not of this version: {error!r}") from error
+        yield _replayed(session, stored, trajectory)
+
+
+def _replayed(session: str, stored: list[str], trajectory: Trajectory) -> Replayed:
+    try:
+        rows = trajectory.rows()
+    except ContractViolation as error:
+        return Replayed(session, len(stored), 0, [str(error)])
+    now = [
+        row_digest(row.prompt_ids, row.response_ids, row.response_mask, row.logprobs, row.memory_spans)
+        for row in rows
+    ]
+    problems = [
+        f"row {index} differs" for index, (a, b) in enumerate(zip(stored, now, strict=False)) if a != b
+    ]
+    if len(stored) != len(now):
+        problems.append(f"{len(stored)} rows were trained on, {len(now)} are rebuilt")
+    return Replayed(session, len(stored), len(now), problems)

@@ -1,0 +1,37 @@
+"""`mempo replay`: rebuilds a step's rows and compares them with what was trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tools.run.errors import RunError
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def replay(
+    step: Annotated[int, typer.Argument(min=1, help="Training step.")],
+    run: Annotated[Path, typer.Option(help="Run folder, e.g. runs/cpu-world.")],
+) -> None:
+    """Rebuilds the rows of a step from its stored trajectories, and compares them bit for bit.
+
+    Exits with 1 if a row differs. Example: mempo replay 3 --run runs/memagent_cpu-reading
+    """
+    from tools.run.replay import replay as rebuilt
+
+    try:
+        found = list(rebuilt(run, step))
+    except RunError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from error
+    for entry in found:
+        for problem in entry.problems:
+            typer.echo(f"{entry.session}: {problem}", err=True)
+    odd = sum(bool(entry.problems) for entry in found)
+    rows = sum(entry.rebuilt for entry in found)
+    typer.echo(f"step {step}: {len(found)} trajectories, {rows} rows rebuilt, {odd} trajectories differ")
+    raise typer.Exit(1 if odd else 0)
