@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 from tools.run.metrics import Step
 
 METRICS = (("reward", "trajectory/reward_mean", 0), ("EM", "trajectory/em", 1))
+LABEL = 24  # further room on the right: the charts of our pages have short keys there
 # The charts of our pages take their colours from the page; a file has to bring its own.
 STYLE = (
     "svg{background:#fff;font:12px system-ui,sans-serif}text{fill:#444}.grid{stroke:#e3e3e3}.axis{stroke:#888}"
@@ -29,7 +30,8 @@ def curve_svg(steps: Sequence[Step]) -> str | None:
         return None
     root = ET.fromstring(str(Chart("Training", "step", "mean over the rollouts", series).svg()))
     root.set("xmlns", "http://www.w3.org/2000/svg")
-    root.set("width", str(WIDTH))
+    root.set("viewBox", f"0 0 {WIDTH + LABEL} {HEIGHT}")
+    root.set("width", str(WIDTH + LABEL))
     root.set("height", str(HEIGHT))
     style = ET.Element("style")
     style.text = STYLE
