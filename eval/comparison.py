@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.bootstrap import mean_intervals
+from eval.dotted import ABSENT, value_at
 from eval.errors import EvalError
 from eval.paired import Paired, compare, mcnemar_two_sided
 from eval.sample import Sample, is_right
@@ -89,7 +90,7 @@ def compare_runs(a: Path, b: Path, *, subjects: Sequence[str] = (), margin: floa
     settings_a, samples_a = _finished(a)
     settings_b, samples_b = _finished(b)
     for name in subjects:
-        if not (_has(settings_a, name) or _has(settings_b, name)):
+        if value_at(settings_a, name) is ABSENT and value_at(settings_b, name) is ABSENT:
             raise EvalError(f"--subject {name}: neither run has such a setting; see {a / 'settings.json'}")
     odd = differences(settings_a, settings_b, ignore=subjects or SUBJECT)
     if odd:
@@ -143,15 +144,6 @@ def _finished(folder: Path) -> tuple[dict[str, Any], dict[str, Sample]]:
             f"{folder} has {len(samples)} of {asked} samples: finish it with the command that began it"
         )
     return settings, samples
-
-
-def _has(settings: Mapping[str, Any], name: str) -> bool:
-    value: Any = settings
-    for key in name.split("."):
-        if not isinstance(value, Mapping) or key not in value:
-            return False
-        value = value[key]
-    return True
 
 
 def _failed(samples: Mapping[str, Sample]) -> int:

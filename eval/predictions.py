@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from eval.bootstrap import mean_intervals
+from eval.dotted import ABSENT, value_at
 from eval.errors import EvalError
 from eval.gold import alias_lists
 from eval.json_records import read_json_records
 from mempo.answers import normalize, score_answer
 
-_ABSENT = object()
 _VERDICTS = {"true": 1.0, "yes": 1.0, "correct": 1.0, "false": 0.0, "no": 0.0, "incorrect": 0.0}
 
 
@@ -49,20 +49,20 @@ def read_predictions(
     """
     records = read_json_records(path)
     for field in filter(None, (prediction_field, judge_field)):
-        if all(_at(record, field) is _ABSENT for _, record in records):
+        if all(value_at(record, field) is ABSENT for _, record in records):
             known = ", ".join(records[0][1])
             raise EvalError(f"{path}: no record has the field {field}; the first one has {known}")
     predictions = []
     for place, record in records:
         field = gold_field
         try:
-            answers = _gold(_at(record, field))
+            answers = _gold(value_at(record, field))
             field = prediction_field
-            text = _text(_at(record, field))
+            text = _text(value_at(record, field))
             verdict = None
             if judge_field is not None:
                 field = judge_field
-                verdict = _verdict(_at(record, field))
+                verdict = _verdict(value_at(record, field))
         except ValueError as error:
             raise EvalError(f"{path}, {place}: field {field}: {error}") from error
         predictions.append(Prediction(text, answers, verdict))
@@ -104,24 +104,14 @@ def score_predictions(predictions: Sequence[Prediction]) -> dict[str, Any]:
     return result
 
 
-def _at(record: Mapping[str, Any], field: str) -> Any:
-    """The value under a dotted name, or `_ABSENT`."""
-    value: Any = record
-    for key in field.split("."):
-        if not isinstance(value, Mapping) or key not in value:
-            return _ABSENT
-        value = value[key]
-    return value
-
-
 def _gold(value: Any) -> list[list[str]]:
-    if value is _ABSENT:
+    if value is ABSENT:
         raise ValueError("is missing; every record needs a gold answer")
     return alias_lists(value)
 
 
 def _text(value: Any) -> str | None:
-    if value is _ABSENT or value is None:
+    if value is ABSENT or value is None:
         return None
     if not isinstance(value, str):
         raise ValueError(f"a text or null is expected, got {type(value).__name__}")
@@ -129,7 +119,7 @@ def _text(value: Any) -> str | None:
 
 
 def _verdict(value: Any) -> float | None:
-    if value is _ABSENT or value is None:
+    if value is ABSENT or value is None:
         return None
     if isinstance(value, str) and value.strip().lower() in _VERDICTS:
         return _VERDICTS[value.strip().lower()]

@@ -58,15 +58,13 @@ def schedule(probes: Sequence[Sequence[Probe]], budget: int, ranks: int = 1) -> 
     alone; one without probes nowhere.
     """
     asking = [index for index, asked in enumerate(probes) if asked]
+    alone = [build_tree(probes[index]) for index in asking]
     # Alone, a trajectory's tree is at least as large as its part of a common one: the budget holds.
-    sizes = [len(build_tree(probes[index])) for index in asking]
-    packs = [
-        Pack(
-            build_tree([probe for member in members for probe in probes[member]]),
-            tuple(members),
-        )
-        for members in ([asking[place] for place in places] for places in divide(sizes, budget, ranks))
-    ]
+    packs = []
+    for places in divide([len(tree) for tree in alone], budget, ranks):
+        members = tuple(asking[place] for place in places)
+        shared = [probe for member in members for probe in probes[member]]
+        packs.append(Pack(alone[places[0]] if len(places) == 1 else build_tree(shared), members))
     dealt = deal([len(pack.tree) for pack in packs], ranks)
     forwards = max((len(places) for places in dealt), default=0)
     return Schedule(
