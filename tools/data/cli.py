@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
+from tools.data import generated_commands, long_commands
+from tools.data.console import fail
 from tools.data.convert import ConvertSettings, convert
 from tools.data.deepresearcher import SOURCES, list_sources
-from tools.data.long_commands import register
 from tools.data.option_groups import command
 from tools.data.records import DataError
 from tools.data.schema import SchemaError
@@ -131,12 +132,13 @@ def deepresearcher(
     try:
         found = list_sources(options.input)
     except DataError as error:
-        _fail(error)
+        fail(error)
     for each in found:
         _run("deepresearcher", options, out=options.out / each, sources=[each], validation_only=True)
 
 
-register(app)
+long_commands.register(app)
+generated_commands.register(app)
 
 
 def _run(dataset: str, options: Options, out: Path | None = None, **more: Any) -> None:
@@ -158,13 +160,8 @@ def _run(dataset: str, options: Options, out: Path | None = None, **more: Any) -
             )
         )
     except (DataError, SchemaError) as error:
-        _fail(error)
+        fail(error)
     _report(manifest, out)
-
-
-def _fail(error: Exception) -> NoReturn:
-    typer.echo(f"error: {error}", err=True)
-    raise typer.Exit(1) from error
 
 
 def _report(manifest: dict[str, Any], out: Path) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
+from tools.data.console import fail
 from tools.data.records import DataError
 from tools.data.schema import SchemaError
 
@@ -43,7 +44,7 @@ def long_context(
     validation: Annotated[int, typer.Option(min=0, help="Questions to hold out.")] = 100,
     seed: Seed = 0,
 ) -> None:
-    """Hide the gold paragraphs of each question among distractors; the places are recorded.
+    """Hide the gold paragraphs of each question among distractors (RULER's question answering); the places are recorded.
 
     Example: mempo data long-context --input hotpot_dev_distractor_v1.json --documents 200 --train 0 --out data/hqa_200
     """
@@ -65,7 +66,7 @@ def long_context(
         )
         counts = make_long_context(settings)["counts"]
     except (DataError, SchemaError) as error:
-        _fail(error)
+        fail(error)
     typer.echo(
         f"{out}: {counts['rows']['train']} train and {counts['rows']['validation']} validation rows among "
         f"{counts['distractors']} paragraphs; {counts['known']} left out as known"
@@ -92,7 +93,7 @@ def needles(
         settings = NeedleSettings(kind, characters, needles)
         write_rows(out / "validation.parquet", needle_rows(settings, questions, seed))
     except (DataError, SchemaError) as error:
-        _fail(error)
+        fail(error)
     facts = {"dataset": f"needle_{kind}", "seed": seed, "settings": vars(settings)}
     write_manifest(out, [], [out / "validation.parquet"], facts)
     typer.echo(f"{out}: {questions} rows")
@@ -113,7 +114,7 @@ def ruler_hqa(
     try:
         count = write_rows(out / "validation.parquet", read_ruler_hqa(input))
     except (DataError, SchemaError) as error:
-        _fail(error)
+        fail(error)
     write_manifest(out, [input], [out / "validation.parquet"], {"dataset": "ruler_hqa"})
     typer.echo(f"{out}: {count} rows")
 
@@ -147,7 +148,7 @@ def select(
     try:
         counts = make(SelectSettings(data, run, out, pass_at, low, high, train, held_out, seed))["counts"]
     except (DataError, SchemaError) as error:
-        _fail(error)
+        fail(error)
     typer.echo(f"{out}: {counts['rows']}; {counts['fitting']} of {counts['rated']} rated questions fit")
 
 
@@ -157,8 +158,3 @@ def register(app: typer.Typer) -> None:
     app.command("needles")(needles)
     app.command("ruler-hqa")(ruler_hqa)
     app.command("select")(select)
-
-
-def _fail(error: Exception) -> NoReturn:
-    typer.echo(f"error: {error}", err=True)
-    raise typer.Exit(1) from error

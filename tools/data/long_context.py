@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,9 @@ from tools.data.question import Paragraph, Question
 from tools.data.records import DataError, read_records
 from tools.data.ruler_hqa import ruler_hqa_record
 from tools.data.schema import QuestionRow, write_rows
+from tools.data.token_counter import CountTokens, token_counter
 
 PLACES = "places.jsonl"
-CountTokens = Callable[[str], int]
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,8 @@ def make_long_context(settings: LongContextSettings) -> dict[str, Any]:
 def _write(
     settings: LongContextSettings, parts: Mapping[str, Sequence[Question]], distractors: Distractors
 ) -> list[Path]:
-    out, count = settings.out, _counter(settings.tokenizer)
+    out = settings.out
+    count = token_counter(settings.tokenizer) if settings.tokenizer else len
     out.mkdir(parents=True, exist_ok=True)
     remove_outputs(out)
     outputs = [out / PLACES]
@@ -269,17 +270,6 @@ def _row(dataset: str, split: str, index: int, question: Question, document: Lon
         hops=question.hops,
         type=question.type,
     )
-
-
-def _counter(tokenizer: str | None) -> CountTokens:
-    if tokenizer is None:
-        return len
-    from transformers import AutoTokenizer
-
-    from mempo.tokens import ChatTokens
-
-    tokens = ChatTokens(AutoTokenizer.from_pretrained(tokenizer))
-    return lambda text: len(tokens.encode_inert(text))
 
 
 def _corpora(paths: Iterable[Path]) -> Iterator[Paragraph]:
