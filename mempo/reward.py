@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from mempo.answers import AnswerScore
+from mempo.pool import in_pool
 from mempo.tags import FormatReason
 from mempo.task import Reference
 from mempo.trajectory import Trajectory
-from mempo.verifiers import verify
+from mempo.verifiers import pool_deadline, verify
 
 OBJECTIVES = ("sum", "mean")
 
@@ -46,6 +48,9 @@ def outcome_reward(
     Args:
         objectives: `sum` gives one point per right sub-answer (published), `mean` their share.
         verifier: of `mempo.verifiers`; an agent names its own.
+
+    Raises:
+        ValueError: for an unknown name, or a verdict that does not fit the reference.
     """
     if objectives not in OBJECTIVES:
         raise ValueError(f"task.reward is {objectives!r}; known are {', '.join(OBJECTIVES)}")
@@ -54,3 +59,19 @@ def outcome_reward(
     earned = points if objectives == "sum" else points / len(verdict.right)
     reason = verdict.format_reason
     return Outcome(earned if reason is None else 0.0, score, verdict.right, reason)
+
+
+async def judge(
+    trajectory: Trajectory, reference: Reference, *, objectives: str = "sum", verifier: str = "tagged"
+) -> Outcome:
+    """`outcome_reward`, in the process pool (`mempo.pool`) if the verifier asks for it.
+
+    Raises:
+        RolloutError: there, for whatever kept the verifier from its verdict: failed is not wrong.
+        ValueError: see `outcome_reward`.
+    """
+    reward = partial(outcome_reward, objectives=objectives, verifier=verifier)
+    deadline_s = pool_deadline(verifier)
+    if deadline_s is None:
+        return reward(trajectory, reference)
+    return await in_pool(reward, trajectory, reference, deadline_s=deadline_s)

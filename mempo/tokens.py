@@ -27,6 +27,9 @@ class ChatTokens:
     Outside text (a question, a page, a gold answer) is encoded with no added token matched at all, so `<|im_end|>` or
     `</tool_response>` inside it stays text. For text without added tokens, a conversation put together here equals
     one full render of the chat template, token by token.
+
+    Attributes:
+        chat_template_kwargs: options of the template that every render gets, e.g. `enable_thinking` (Qwen3).
     """
 
     def __init__(self, tokenizer: Any, *, chat_template_kwargs: Mapping[str, Any] | None = None) -> None:
@@ -34,7 +37,7 @@ class ChatTokens:
 
         self.tokenizer = tokenizer
         self.pieces = TokenPieces(tokenizer)
-        self._template_kwargs = dict(chat_template_kwargs or {})
+        self.chat_template_kwargs = dict(chat_template_kwargs or {})
         spec = json.loads(tokenizer.backend_tokenizer.to_str())
         stripping = [
             t["content"] for t in spec["added_tokens"] if t["lstrip"] or t["rstrip"] or t["single_word"]
@@ -130,7 +133,8 @@ class ChatTokens:
         """
         if max_tokens < 4:
             raise ValueError(f"a chunk of {max_tokens} tokens may not hold one character: allow at least 4")
-        ids = self.encode_inert(text)
+        # As a batch: only so does the tokenizer let other threads run meanwhile, seconds long for a long document.
+        ids = self._inert.encode_batch_fast([text], add_special_tokens=False)[0].ids
         found, start = [], 0
         while start < len(ids):
             end = min(start + max_tokens, len(ids))
@@ -204,7 +208,7 @@ class ChatTokens:
         """The chat template's text of `messages`, with a generation prompt or without."""
         return str(
             self.tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=generation, **self._template_kwargs
+                messages, tokenize=False, add_generation_prompt=generation, **self.chat_template_kwargs
             )
         )
 

@@ -1,5 +1,7 @@
 """What counts as a right answer, by name: training and evaluation look it up here, so that every number has one meaning.
 
+A name is one of `VERIFIERS`, or `package.module:function` for a reward of your own.
+
 `tagged` is MemPO's rule for agents that answer in tags. The three for answers in a box are those of MemAgent and of its
 re-implementation; whoever reports one of them reports its name: the same model may score 50 % by one and 80 % by another.
 """
@@ -8,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from mempo.answers import AnswerScore, score_answer, split_objectives
+from mempo.answers import AnswerScore, score_answer, split_objectives, sub_exact_match
+from mempo.imported import imported
 from mempo.tags import FormatReason, validate_format
 from mempo.task import Reference
 from mempo.trajectory import Trajectory
@@ -29,6 +33,23 @@ class Verdict:
 
 
 Verifier = Callable[[Trajectory, Reference, AnswerScore], Verdict]
+
+
+def pooled(*, deadline_s: float) -> Callable[[Verifier], Verifier]:
+    """Decorates a verifier that computes for long: it asks for the process pool (`mempo.pool`).
+
+    Args:
+        deadline_s: seconds that one verdict may take; a rollout that takes longer fails with `pool_deadline`.
+    """
+    if deadline_s <= 0:
+        raise ValueError(f"pooled: deadline_s is {deadline_s}, it must be above 0")
+
+    def mark(verifier: Verifier) -> Verifier:
+        marked: Any = verifier
+        marked.pool_deadline_s = deadline_s
+        return verifier
+
+    return mark
 
 
 def tagged(trajectory: Trajectory, reference: Reference, score: AnswerScore) -> Verdict:
@@ -55,12 +76,13 @@ def boxed_em(trajectory: Trajectory, reference: Reference, score: AnswerScore) -
 def lenient(trajectory: Trajectory, reference: Reference, score: AnswerScore) -> Verdict:
     """A gold answer stands in what was said as whole words; case, articles and punctuation are ignored.
 
-    What was said is the text in the box, or all of the final turn where there is no box. Not for training: it rewards
-    lists of guesses.
+    What was said is the text in the box, or all of the final turn where there is no box. Of several objectives each may
+    stand anywhere in it, as RULER counts (Hsieh et al. 2024). Not for training: it rewards lists of guesses.
     """
-    if trajectory.final_answer() is None and trajectory.turns:
-        score = score_answer(trajectory.turns[-1].thought, reference.answers)
-    return Verdict(list(score.sub_em), None)
+    said = trajectory.final_answer()
+    if said is None and trajectory.turns:
+        said = trajectory.turns[-1].thought
+    return Verdict([sub_exact_match(said or "", aliases) for aliases in reference.answers], None)
 
 
 def _box_reason(answer: str | None) -> FormatReason | None:
@@ -81,14 +103,33 @@ def verify(name: str, trajectory: Trajectory, reference: Reference) -> tuple[Ans
     """The scores of the final answer, and what the verifier `name` makes of the trajectory.
 
     Raises:
+        ValueError: for an unknown name, or a verdict that does not fit the reference.
+    """
+    verifier = _named(name)
+    score = score_answer(trajectory.final_answer(), reference.answers)
+    verdict = verifier(trajectory, reference, score)
+    objectives = len(reference.answers)
+    if not isinstance(verdict, Verdict) or len(verdict.right) != objectives:
+        raise ValueError(
+            f"agent.verifier {name!r} returned {verdict!r} for task {trajectory.task.id!r}: return a "
+            f"mempo.verifiers.Verdict with one entry of `right` per objective ({objectives})"
+        )
+    return score, verdict
+
+
+def pool_deadline(name: str) -> float | None:
+    """Seconds that the verifier `name` may take in the process pool; None if it does not ask for the pool.
+
+    Raises:
         ValueError: for an unknown name.
     """
-    check_verifier(name)
-    score = score_answer(trajectory.final_answer(), reference.answers)
-    return score, VERIFIERS[name](trajectory, reference, score)
+    return getattr(_named(name), "pool_deadline_s", None)
 
 
 def check_verifier(name: str) -> None:
     """Raises ValueError for an unknown name, listing those there are."""
-    if name not in VERIFIERS:
-        raise ValueError(f"agent.verifier is {name!r}; known are {', '.join(VERIFIERS)}")
+    _named(name)
+
+
+def _named(name: str) -> Verifier:
+    return VERIFIERS[name] if name in VERIFIERS else imported("agent.verifier", name, VERIFIERS)

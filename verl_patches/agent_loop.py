@@ -21,13 +21,15 @@ from verl.experimental.agent_loop.agent_loop import (
 )
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 
-from mempo.reward import outcome_reward
+from mempo.pool import pool_in_use
+from mempo.reward import judge
 from mempo.row_digest import row_digest
 from mempo.task import Reference, Task
 from mempo.trajectory import Trajectory
 from verl_patches.agents import shared_agent
 from verl_patches.failures import Failure, cause_of
 from verl_patches.language_model import VerlLanguageModel
+from verl_patches.node_pool import node_pool
 from verl_patches.ray_classes import actor_base
 from verl_patches.records import (
     TRAIN_PARTITION,
@@ -93,10 +95,11 @@ class MempoAgentLoop(AgentLoopBase):
             question=task.id,
             session=int(fields["session_id"]),
         )
-        trajectory = await agent.run(task, model)
-        outcome = outcome_reward(
-            trajectory, reference, objectives=str(self.config.task.reward), verifier=agent.verifier
-        )
+        with pool_in_use(node_pool(int(self.config.run.pool_processes))):
+            trajectory = await agent.run(task, model)
+            outcome = await judge(
+                trajectory, reference, objectives=str(self.config.task.reward), verifier=agent.verifier
+            )
         seconds = {"generate": model.seconds, "session": time.perf_counter() - started}
         record = SessionRecord.of(session, trajectory, reference, agent.probe_format, outcome, 0, seconds)
         outputs = verl_rows(trajectory, record, model.weights)

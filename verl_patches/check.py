@@ -7,10 +7,13 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from mempo.trajectory import ContextMode
+from verl_patches.group_filter import filter_arguments
 from verl_patches.settings import MemoryOptions
 
 # verl's padding rows are this long; a smaller token budget could not hold one.
 PADDING_TOKENS = 128
+# What a rollout is compared by: its reward, or one of the scores beside it (`records.outcome_scores`).
+FILTER_METRICS = ("reward", "acc", "em", "f1", "sub_em", "format_ok")
 OUR_KEYS = {
     "seed": (),
     "task": ("reward",),
@@ -36,7 +39,7 @@ OUR_KEYS = {
         "max_failed_share",
     ],
     "search": ("url", "topk", "deadline_s", "retries"),
-    "run": ("path", "sample_trajectories", "weight_sync_deadline_s"),
+    "run": ("path", "sample_trajectories", "weight_sync_deadline_s", "pool_processes"),
 }
 
 
@@ -45,7 +48,7 @@ def check_config(config: DictConfig) -> list[str]:
     problems = _missing(config)
     if problems:
         return problems
-    for check in (_memory, _agent, _batch, _budgets, _storage, _trainer):
+    for check in (_memory, _agent, _batch, _filter, _budgets, _storage, _trainer):
         problems += check(config)
     return problems
 
@@ -131,13 +134,30 @@ def _batch(config: DictConfig) -> list[str]:
             f"data.train_batch_size ({config.data.train_batch_size}) is no multiple of "
             f"actor_rollout_ref.actor.ppo_mini_batch_size ({actor.ppo_mini_batch_size})"
         )
-    if _select(config, "algorithm.filter_groups.enable"):
-        problems.append(
-            "algorithm.filter_groups.enable is true: groups would be dropped uncounted; write false"
-        )
     if _select(config, "trainer.v1.sampler.sync_refill_failed_groups"):
         problems.append(
             "trainer.v1.sampler.sync_refill_failed_groups is true: failed sessions are never refilled here"
+        )
+    return problems
+
+
+def _filter(config: DictConfig) -> list[str]:
+    settings = config.algorithm.get("filter_groups")
+    if not settings or not settings.enable:
+        return []
+    problems = []
+    if settings.metric not in FILTER_METRICS:
+        problems.append(
+            f"algorithm.filter_groups.metric is {settings.metric!r}: write one of {', '.join(FILTER_METRICS)}"
+        )
+    if int(settings.max_num_gen_batches) < 1:
+        problems.append(
+            f"algorithm.filter_groups.max_num_gen_batches is {settings.max_num_gen_batches}: a model that gets all of its "
+            "questions right, or all wrong, would never end a step; write the most batches to generate for one, e.g. 10"
+        )
+    if int(settings.max_inflight_gen_batches) < 1:
+        problems.append(
+            f"algorithm.filter_groups.max_inflight_gen_batches is {settings.max_inflight_gen_batches}: write 1 or more"
         )
     return problems
 
@@ -173,6 +193,9 @@ def _budgets(config: DictConfig) -> list[str]:
 def _storage(config: DictConfig) -> list[str]:
     prompts, rollouts = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)
     ahead = 1 + float(_select(config, f"trainer.v1.{config.trainer.v1.trainer_mode}.num_warmup_batches") or 0)
+    filtering = filter_arguments(config)
+    if filtering and config.trainer.v1.trainer_mode == "sync":
+        ahead += filtering["max_inflight_gen_batches"]  # replacements, beside what is kept for the batch
     # Rows, one record per session, one marker per question, and as many padding rows again at worst.
     needed = int(prompts * ahead * (1 + rollouts * (1 + 2 * rows_per_session(config))))
     size = _select(config, "transfer_queue.backend.SimpleStorage.total_storage_size")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 from mempo.agents.base import Generation, LanguageModel, RolloutError
 from mempo.boxed import boxed_answer
@@ -63,6 +64,7 @@ class ChunkMemoryAgent:
         self._reading = tokens.message_around(prompt.reading)
         self._answering = tokens.message_around(prompt.answering)
         self._no_memory = tokens.encode_own(prompt.no_memory)
+        self._cutter = ThreadPoolExecutor(1, thread_name_prefix="chunks")
         needed = self.longest_request
         if limits.max_turns < 2:
             raise ValueError(
@@ -117,9 +119,10 @@ class ChunkMemoryAgent:
         )
 
     async def _chunks(self, task: Task) -> list[list[int]]:
-        # In a thread: a document of millions of tokens takes seconds, in which other rollouts go on.
-        size = self.limits.max_observation_tokens
-        chunks = await asyncio.to_thread(self.tokens.chunks, task.document, size)
+        # In a thread: a document of millions of tokens takes seconds, in which other rollouts go on. Documents queue for
+        # it, for each needs hundreds of MB while it is cut.
+        size, loop = self.limits.max_observation_tokens, asyncio.get_running_loop()
+        chunks = await loop.run_in_executor(self._cutter, self.tokens.chunks, task.document, size)
         if not chunks:
             raise RolloutError(
                 "no_document",

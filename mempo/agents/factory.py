@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,10 +11,12 @@ from mempo.agents.one_request import OneRequestAgent
 from mempo.agents.rag import RagAgent
 from mempo.agents.react import ReactAgent
 from mempo.agents.self_memory import SelfMemoryAgent
+from mempo.imported import imported
 from mempo.prompts import reading_prompt
 from mempo.task import Limits
 from mempo.tokens import ChatTokens
 from mempo.trajectory import ContextMode
+from mempo.verifiers import check_verifier
 
 Builder = Callable[[Mapping[str, Any], ChatTokens, Tool | None], Agent]
 
@@ -31,7 +32,7 @@ def build_agent(settings: Mapping[str, Any], tokens: ChatTokens, search: Tool | 
         ValueError: for an unknown name or a missing key, naming it.
     """
     name = str(_setting(settings, "name"))
-    builder = AGENTS[name] if name in AGENTS else _imported(name)
+    builder: Builder = AGENTS[name] if name in AGENTS else imported("agent.name", name, AGENTS)
     return builder(settings, tokens, search)
 
 
@@ -47,16 +48,17 @@ def limits_from(settings: Mapping[str, Any]) -> Limits:
 
 def _self_memory(settings: Mapping[str, Any], tokens: ChatTokens, search: Tool | None) -> Agent:
     forced = bool(_setting(settings, "force_memory_prefix"))
-    return SelfMemoryAgent(
+    agent = SelfMemoryAgent(
         tokens, _needed(search, "self_memory"), **_common(settings), force_memory_prefix=forced
     )
+    return _verified(agent, settings)
 
 
 def _without_memory(name: str, agent: type[ReactAgent] | type[RagAgent]) -> Builder:
     def build(settings: Mapping[str, Any], tokens: ChatTokens, search: Tool | None) -> Agent:
         if _setting(settings, "force_memory_prefix"):
             raise ValueError(f"agent {name} has no memory to open: set agent.force_memory_prefix to false")
-        return agent(tokens, _needed(search, name), **_common(settings))
+        return _verified(agent(tokens, _needed(search, name), **_common(settings)), settings)
 
     return build
 
@@ -97,21 +99,17 @@ def _common(settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _verified(agent: Agent, settings: Mapping[str, Any]) -> Agent:
+    """An agent that searches, with the verifier of `agent.verifier` in place of its own if the key is set."""
+    agent.verifier = str(settings.get("verifier") or agent.verifier)
+    check_verifier(agent.verifier)
+    return agent
+
+
 def _needed(search: Tool | None, name: str) -> Tool:
     if search is None:
         raise ValueError(f"agent {name} searches, but there is no search server: set search.url")
     return search
-
-
-def _imported(name: str) -> Builder:
-    module, _, function = name.partition(":")
-    if not module or not function:
-        raise ValueError(f"agent.name is {name!r}; known are {', '.join(AGENTS)}, or write module:function")
-    try:
-        builder: Builder = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"agent.name is {name!r}, which cannot be imported: {error}") from error
-    return builder
 
 
 def _setting(settings: Mapping[str, Any], key: str) -> Any:

@@ -1,16 +1,18 @@
 """Verifiers by name: what each calls right, and that an answer of nothing never is."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
+from mempo.agents.factory import build_agent
 from mempo.boxed import boxed_answer
 from mempo.reward import outcome_reward
 from mempo.task import Reference, Task
 from mempo.trajectory import Trajectory
-from mempo.verifiers import VERIFIERS, verify
+from mempo.verifiers import VERIFIERS, check_verifier, pool_deadline, pooled, verify
 from tests.mempo.agents.test_chunk_memory import make
-from tests.mempo.support import ScriptedModel, small_tokens
+from tests.mempo.support import ScriptedModel, ScriptedSearch, small_tokens
 
 
 def said(text: str, objectives: int = 1) -> Trajectory:
@@ -79,3 +81,61 @@ def test_an_unknown_verifier_lists_those_there_are() -> None:
     with pytest.raises(ValueError, match="tagged, boxed_exact, boxed_em, lenient"):
         verify("strict", said("x"), Reference([["x"]]))
     assert list(VERIFIERS) == ["tagged", "boxed_exact", "boxed_em", "lenient"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("strict", "known are tagged, .*, or write module:function"),
+        ("tests.mempo.rewards:", "or write module:function"),
+        (":told", "or write module:function"),
+        ("nowhere.at.all:told", "cannot be imported: No module named 'nowhere'.*PYTHONPATH"),
+        ("tests.mempo.rewards:absent", "cannot be imported: AttributeError: .*'absent'"),
+        ("tests.mempo.rewards:NOT_A_FUNCTION", "is no function but of type int"),
+        (".rewards:told", "cannot be imported: TypeError"),
+    ],
+)
+def test_a_reward_that_is_not_there_is_named_before_anything_runs(name: str, said: str) -> None:
+    with pytest.raises(ValueError, match=f"^agent.verifier is {name!r}.*{said}"):
+        make(small_tokens(), verifier=name)
+
+
+def test_a_module_that_breaks_while_it_is_imported_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_reward.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ValueError, match="'broken_reward:score', .*ZeroDivisionError"):
+        check_verifier("broken_reward:score")
+
+
+@pytest.mark.parametrize("name", ["half_a_verdict", "a_number"])
+def test_a_verdict_that_does_not_fit_the_question_is_refused(name: str) -> None:
+    with pytest.raises(
+        ValueError, match=f"'tests.mempo.rewards:{name}' returned .* for task 'q1'.*objective"
+    ):
+        verify(f"tests.mempo.rewards:{name}", said("x"), Reference([["x"]]))
+
+
+def test_a_verifier_asks_for_the_pool_with_the_time_it_may_take() -> None:
+    assert pool_deadline("tests.mempo.rewards:told") == 60
+    assert [pool_deadline(name) for name in VERIFIERS] == [None] * len(VERIFIERS)
+    with pytest.raises(ValueError, match="deadline_s is 0"):
+        pooled(deadline_s=0)
+
+
+@pytest.mark.parametrize("name", ["self_memory", "react", "rag"])
+def test_agents_that_search_take_a_reward_of_ones_own(name: str) -> None:
+    settings = {
+        "name": name,
+        "prompt": "brief",
+        "context": "history",
+        "max_turns": 2,
+        "max_response_tokens": 9,
+    }
+    settings |= {"max_observation_tokens": 9, "max_context_tokens": 999, "force_memory_prefix": False}
+    tokens, own = small_tokens(), "tests.mempo.rewards:told"
+    assert build_agent(settings, tokens, ScriptedSearch()).verifier == "tagged"
+    assert build_agent({**settings, "verifier": own}, tokens, ScriptedSearch()).verifier == own
+    with pytest.raises(ValueError, match="agent.verifier is 'kind'"):
+        build_agent({**settings, "verifier": "kind"}, tokens, ScriptedSearch())

@@ -55,10 +55,9 @@ class ScriptedAgent:
     """`SelfMemoryAgent` over a scripted model."""
 
     probe_format = ANSWER_TAG
-    verifier = "tagged"
 
-    def __init__(self, agent: SelfMemoryAgent, tokens: ChatTokens, fault: str) -> None:
-        self._agent, self._tokens, self._fault = agent, tokens, fault
+    def __init__(self, agent: SelfMemoryAgent, tokens: ChatTokens, fault: str, verifier: str) -> None:
+        self._agent, self._tokens, self._fault, self.verifier = agent, tokens, fault, verifier
 
     async def run(self, task: Task, model: LanguageModel) -> Trajectory:
         global _sessions
@@ -78,4 +77,4 @@ def build_scripted(settings: Mapping[str, Any], tokens: ChatTokens, search: Tool
         context=ContextMode.parse(settings["context"]),
         limits=limits_from(settings),
     )
-    return ScriptedAgent(agent, tokens, str(settings["fault"]))
+    return ScriptedAgent(agent, tokens, str(settings["fault"]), str(settings.get("verifier", "tagged")))

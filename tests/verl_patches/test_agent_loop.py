@@ -1,6 +1,7 @@
 """The adapter: rows with equal fields, a reward from the trajectory, and never an exception."""
 
 import json
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 import verl_patches.agents as agents
+from mempo.process_pool import ProcessPool
 from mempo.trajectory import restore_prompts
 from verl_patches import agent_loop
 from verl_patches.failures import Failure
@@ -158,3 +160,19 @@ async def test_a_record_survives_its_journey(roll, context):
     assert [turn.prompt_ids for turn in arrived.trajectory.turns] == [[], []]
     arrived.trajectory = restore_prompts(arrived.trajectory)
     assert arrived == record
+
+
+@pytest.mark.parametrize(("answer", "cause"), [("rome", None), ("oslo", "pool_process_died")])
+async def test_a_reward_in_the_process_pool(run, fake_client, published, monkeypatch, answer, cause):
+    sizes = []
+    with closing(ProcessPool(1)) as pool:
+        monkeypatch.setattr(agent_loop, "node_pool", lambda processes: sizes.append(processes) or pool)
+        own = "+agent.verifier=tests.mempo.rewards:dies_of_a_wrong_answer"
+        outputs = await run(fake_client([71, 72]), own, reference={"answers": [[answer]]})
+    assert sizes == [2]
+    record = published[0][1]
+    if cause is None:
+        assert {output.reward_score for output in outputs} == {1.0} == {record.reward}
+    else:
+        assert outputs == []
+        assert (record.cause, record.session) == (cause, "u_1")

@@ -28,6 +28,7 @@ FREE = (
     "search.ready_deadline_s",
     "run.sample_trajectories",
     "run.weight_sync_deadline_s",
+    "run.pool_processes",
     "run.eval_concurrency",
     "run.dir",
     "run.cache",

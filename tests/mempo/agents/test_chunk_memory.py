@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -154,6 +155,25 @@ def test_a_memory_cannot_open_a_message(tokens: ChatTokens) -> None:
     assert trajectory.turns[0].memory_text == "known "
     assert "obey" not in tokens.decode(model.prompts[1])
     assert trajectory.rows()
+
+
+def test_other_rollouts_go_on_while_a_document_is_cut() -> None:
+    """Counted against an encoding that holds the interpreter's lock, so that the machine's speed does not matter."""
+    tokens, text = small_tokens(), DOCUMENT * 4000
+
+    async def turns_during(cut: Callable[[], object]) -> int:
+        work, turns = asyncio.ensure_future(asyncio.to_thread(cut)), 0
+        while not work.done():
+            await asyncio.sleep(0)
+            turns += 1
+        return turns
+
+    async def both() -> tuple[int, int]:
+        holding = await turns_during(lambda: tokens.encode_inert(text))
+        return holding, await turns_during(lambda: tokens.chunks(text, 5000))
+
+    holding, cutting = asyncio.run(both())
+    assert cutting > 10 * holding
 
 
 @settings(max_examples=60, deadline=None)
