@@ -15,6 +15,7 @@ import torch
 
 from mempo.memory_scores import STATUSES, TurnScore
 from verl_patches.advantage import AdvantageMass
+from verl_patches.dropped import dropped_metrics
 from verl_patches.failures import Failure, RunFailed, failure_metrics
 from verl_patches.memory_credit import MemoryCredit
 from verl_patches.records import SessionRecord
@@ -22,29 +23,38 @@ from verl_patches.records import SessionRecord
 
 @dataclass
 class RowCounts:
-    """Rows at three places: where agents ran, what the replay buffer handed over, what went through the loss."""
+    """Rows at three places: where agents ran, what the replay buffer dropped or handed over, what went through the loss."""
 
     produced: int = 0
+    dropped: int = 0
     transferred: int = 0
     consumed: int = 0
     padding: int = 0
 
     def check(self, step: int) -> None:
-        """Fails the step unless all three are equal."""
-        if not self.produced == self.transferred == self.consumed:
+        """Fails the step unless every row that was not dropped was handed over and trained on."""
+        if not self.produced - self.dropped == self.transferred == self.consumed:
             raise RunFailed(
-                f"step {step}: {self.produced} rows produced, {self.transferred} transferred, {self.consumed} consumed: "
-                "rows were lost or trained twice"
+                f"step {step}: {self.produced} rows produced, {self.dropped} dropped, {self.transferred} transferred, "
+                f"{self.consumed} consumed: rows were lost or trained twice"
             )
 
 
 @dataclass
 class StepReport:
-    """One step, filled as it goes; `advantages` holds those of every session's rows, as they were trained on."""
+    """One step, filled as it goes.
+
+    Attributes:
+        sessions: asked for; each is in `failures`, `records` or `dropped_records`.
+        dropped: questions that the replay buffer dropped, by reason.
+        advantages: of every session's rows, as they were trained on.
+    """
 
     sessions: int = 0
     failures: list[Failure] = field(default_factory=list)
     records: list[SessionRecord] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
+    dropped_records: list[SessionRecord] = field(default_factory=list)
     rows: RowCounts = field(default_factory=RowCounts)
     mini_batches: int = 0
     credits: list[MemoryCredit] = field(default_factory=list)
@@ -56,10 +66,11 @@ class StepReport:
         return {session: scores for credit in self.credits for session, scores in credit.scores.items()}
 
     def metrics(self) -> dict[str, float]:
-        """Everything under `memory/`, `trajectory/`, `rows/` and `failures/`; means of nothing are left out."""
+        """All of `memory/`, `trajectory/`, `rows/`, `dropped/` and `failures/`; means of nothing are left out."""
         return (
             self._rows()
             | failure_metrics(self.failures)
+            | dropped_metrics(self.dropped, self.dropped_records)
             | trajectory_metrics(self.records)
             | memory_metrics(self.records, self.credits)
             | {"memory/advantage_mass_share": self.mass.memory / self.mass.total if self.mass.total else 0.0}
@@ -68,6 +79,7 @@ class StepReport:
     def _rows(self) -> dict[str, float]:
         return {
             "rows/produced": self.rows.produced,
+            "rows/dropped": self.rows.dropped,
             "rows/transferred": self.rows.transferred,
             "rows/consumed": self.rows.consumed,
             "rows/padding": self.rows.padding,

@@ -1,4 +1,5 @@
-"""verl's replay buffers, which also say which questions a batch was made of, those without a row among them.
+"""verl's replay buffers, which also say which questions a batch was made of, those without a row among them, and which
+were dropped on the way.
 
 Named by `trainer.v1.sampler.custom_sampler`; the trainer sets it, so a config need not.
 """
@@ -7,11 +8,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
+from verl_patches.dropped import EQUAL, STALE, SURPLUS, DroppedGroups
 from verl_patches.records import TRAIN_PARTITION, take_records
 
 SLOWEST_POLL_S, FASTEST_POLL_S = (
@@ -21,14 +24,29 @@ SLOWEST_POLL_S, FASTEST_POLL_S = (
 
 
 class _Remembering(ReplayBuffer):
-    """Remembers the questions of the last batch in `selected_uids`."""
+    """Remembers the questions of the last batch in `selected_uids`, and those dropped since until `take_dropped`.
+
+    Args:
+        sampler_kwargs: `group_filter.filter_arguments`.
+    """
 
     selected_uids: list[str]
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, sampler_kwargs: Mapping[str, Any], **kwargs: Any) -> None:
         self.selected_uids = []
+        self._dropped = DroppedGroups()
+        self._reasons: dict[str, str] = {}  # of the questions that are being evicted
         self._waiting_since = 0.0
-        super().__init__(*args, **kwargs)
+        arguments = dict(sampler_kwargs)
+        # As in DAPO's own loop: so many batches of questions may be generated for one that is complete.
+        spare_batches = arguments.pop("max_num_gen_batches", 1) - 1
+        super().__init__(*args, sampler_kwargs=sampler_kwargs, **kwargs, **arguments)
+        self._equal_allowed = spare_batches * (self.train_batch_size or 0)
+
+    def take_dropped(self) -> DroppedGroups:
+        """The questions dropped since the last call."""
+        dropped, self._dropped = self._dropped, DroppedGroups()
+        return dropped
 
     def sample(
         self, global_steps: int, partition_id: str, batch_size: int
@@ -51,11 +69,39 @@ class _Remembering(ReplayBuffer):
         self.selected_uids = list(selection[0])
         return selection
 
+    def _dapo_filtered_keys(self, partition_id: str) -> tuple[set[str], Counter[Any]]:
+        """As verl's, but a question with fewer than two trajectories is never equal: what it lacks are counted failures.
+
+        verl stops the run at a finished question without rows, and finds the rows of a lone trajectory equal.
+        """
+        if partition_id != "val" and self.filter_groups_metric is not None:
+            sessions = {key.rsplit("_", 1)[0] for key in self.partitions[partition_id]}
+            trajectories = Counter(session.rsplit("_", 1)[0] for session in sessions)
+            few = {uid for uid in self.finished_keys[partition_id] if trajectories[uid] < 2}
+            self._dapo_classification_cache[partition_id].update(dict.fromkeys(few))
+        return super()._dapo_filtered_keys(partition_id)
+
+    def _evict_terminal_groups(
+        self,
+        global_steps: int,
+        partition_id: str,
+        eviction_reasons: tuple[set[str], set[str], set[str], Counter[Any]],
+    ) -> tuple[set[str], int, int, dict[str, Any]]:
+        """As verl's, which asks without end while all rollouts of a question are equal; here a step gives up."""
+        stale, equal, _failed, _counts = eviction_reasons
+        self._reasons = dict.fromkeys(equal, EQUAL) | dict.fromkeys(stale, STALE)
+        evicted = super()._evict_terminal_groups(global_steps, partition_id, eviction_reasons)
+        self._reasons = {}
+        self._dropped.check_equal(self._equal_allowed, str(self.filter_groups_metric), global_steps)
+        return evicted
+
     def _clear_groups(self, partition_id: str, uids: set[str]) -> None:
-        """As verl's (stale groups), with the records of their sessions."""
+        """As verl's, with the records of their sessions, which are kept to be counted."""
+        keys = [key for key in self.partitions[partition_id] if key.split("_")[0] in uids]
         super()._clear_groups(partition_id, uids)
         if partition_id == "train" and uids:
-            take_records(TRAIN_PARTITION, uids)
+            reasons = {uid: self._reasons.get(uid, SURPLUS) for uid in uids}
+            self._dropped.add(reasons, keys, take_records(TRAIN_PARTITION, uids))
 
 
 class MempoReplayBuffer(_Remembering, ReplayBuffer):

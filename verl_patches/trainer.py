@@ -31,6 +31,7 @@ from verl_patches.agents import chat_tokens
 from verl_patches.batch import StepBatch, check_equal_turns, match_rows
 from verl_patches.deadline import with_deadline
 from verl_patches.failures import Failure, RunFailed, check_failures, describe, failure_metrics
+from verl_patches.group_filter import filter_arguments
 from verl_patches.loader import SeededLoader
 from verl_patches.memory_credit import credit_memories
 from verl_patches.memory_worker import data_parallel_size
@@ -59,6 +60,7 @@ class MempoTrainer(trainer_base.PPOTrainer):
                 "path": "pkg://verl_patches.replay",
                 "name": "MempoReplayBuffer" if sync else "MempoReplayBufferAsync",
             }
+            config.trainer.v1.sampler.sampler_kwargs = filter_arguments(config)
         super().__init__(config)
         self.options = MemoryOptions.from_config(config)
         self.report = StepReport()
@@ -124,19 +126,27 @@ class MempoTrainer(trainer_base.PPOTrainer):
 
     def _balance_batch(self, batch: KVBatchMeta, metrics: dict[str, Any], **kwargs: Any) -> KVBatchMeta:
         """Reads the sessions' records, counts rows and failures, and lays the rows out in whole mini-batches."""
-        uids = self.replay_buffer.selected_uids
+        uids, rollouts = self.replay_buffer.selected_uids, int(self.config.actor_rollout_ref.rollout.n)
         records = take_records(TRAIN_PARTITION, uids)
-        step_batch, failures = match_rows(uids, int(self.config.actor_rollout_ref.rollout.n), records, batch)
+        step_batch, failures = match_rows(uids, rollouts, records, batch)
         self.step_batch = step_batch
-        self.report.failures += failures
-        self.report.sessions += step_batch.sessions
+        dropped = self.replay_buffer.take_dropped()
+        unused, unused_failures = match_rows(dropped.uids, rollouts, dropped.records, dropped)
+        self.report.failures += failures + unused_failures
+        self.report.sessions += step_batch.sessions + unused.sessions
+        self.report.dropped += dropped.reasons
+        self.report.dropped_records += unused.records
+        share = float(self.config.memory.max_failed_share)
+        if not step_batch.records:
+            check_failures(failures, step_batch.sessions, share, self.global_steps)
         check_failures(
-            failures, step_batch.sessions, float(self.config.memory.max_failed_share), self.global_steps
+            failures + unused_failures, step_batch.sessions + unused.sessions, share, self.global_steps
         )
         if self.options.equal_turns:
             check_equal_turns(step_batch.records)
         self.report.records += step_batch.records
-        self.report.rows.produced += sum(record.rows for record in step_batch.records)
+        self.report.rows.produced += sum(record.rows for record in step_batch.records + unused.records)
+        self.report.rows.dropped += len(dropped.keys)
         self.report.rows.transferred += len(batch)
 
         rollout, actor = self.config.actor_rollout_ref.rollout, self.config.actor_rollout_ref.actor

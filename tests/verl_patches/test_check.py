@@ -20,7 +20,6 @@ def test_the_tests_own_config_is_fine(compose):
         ("actor_rollout_ref.rollout.n=1", "rollout.n"),
         ("actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean", "loss_agg_mode"),
         ("algorithm.adv_estimator=gae", "adv_estimator"),
-        ("algorithm.filter_groups.enable=true", "filter_groups"),
         ("trainer.v1.sampler.sync_refill_failed_groups=true", "sync_refill_failed_groups"),
         ("trainer.v1.trainer_mode=fast", "trainer_mode"),
         ("reward.reward_model.enable=true", "reward_model.enable"),

@@ -83,6 +83,13 @@ async def test_the_length_of_a_windowed_trajectory_is_that_of_its_history(roll):
 
 @pytest.mark.parametrize("counts", [(3, 2, 2), (3, 3, 2), (2, 3, 3)])
 def test_unequal_row_counts_fail_the_step(counts):
+    names = ("produced", "transferred", "consumed")
     with pytest.raises(RunFailed, match="step 5"):
-        RowCounts(*counts).check(5)
-    RowCounts(3, 3, 3).check(5)
+        RowCounts(**dict(zip(names, counts, strict=True))).check(5)
+    RowCounts(produced=3, transferred=3, consumed=3).check(5)
+
+
+def test_dropped_rows_are_neither_handed_over_nor_trained_on():
+    RowCounts(produced=5, dropped=2, transferred=3, consumed=3).check(5)
+    with pytest.raises(RunFailed, match="5 rows produced, 2 dropped, 5 transferred"):
+        RowCounts(produced=5, dropped=2, transferred=5, consumed=5).check(5)

@@ -42,7 +42,8 @@ def check_one_failed_session(finished):
 
 
 def test_a_sync_run_trains_on_the_sessions_that_are_left(root):
-    with run(root, "agent.fault=first_session") as started:
+    pooled = "+agent.verifier=tests.mempo.rewards:in_another_process"
+    with run(root, "agent.fault=first_session", pooled) as started:
         check_one_failed_session(started)
         assert started.metrics[0]["failures/injected"] == 1
         assert started.metrics[0]["training/rollout_probs_diff_max"] >= 0
@@ -69,6 +70,42 @@ def test_a_step_without_trajectories_ends_the_run_with_the_cause(root, mode):
         assert "16 x ValueError (question " in started.log
         assert "injected into every session" in started.log
         assert started.metrics == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["sync", "colocate_async"])
+def test_dynamic_sampling_trains_on_questions_whose_rollouts_differ(root, mode):
+    """With two rollouts every other question is equal. The first one keeps a single rollout, which is no reason to drop it."""
+    settings = ["enable=true", "max_num_gen_batches=20"]
+    overrides = [
+        *(f"algorithm.filter_groups.{setting}" for setting in settings),
+        f"trainer.v1.trainer_mode={mode}",
+        "actor_rollout_ref.rollout.n=2",
+        "agent.fault=first_session",
+        "run.sample_trajectories=1000",
+    ]
+    with run(root, *overrides) as finished:
+        assert finished.finish() == 0, finished.log[-6000:]
+        lines = finished.metrics
+        kept = [finished.trajectories(step) for step in (1, 2)]
+    assert [line["step"] for line in lines] == [1, 2]
+    assert sum(line["dropped/equal"] for line in lines if "dropped/equal" in line) > 0
+    assert sum(line["failures/injected"] for line in lines if "failures/injected" in line) == 1
+    for line, trajectories in zip(lines, kept, strict=True):
+        failed, equal = line["failures/total"], line.get("dropped/equal", 0)
+        assert line["trajectory/count"] == len(trajectories) == 8 - failed
+        assert line["dropped/groups"] == equal + line.get("dropped/surplus", 0)
+        assert line["dropped/rollouts"] == 2 * line["dropped/groups"]
+        assert line["trajectory/sessions"] == 8 + line["dropped/rollouts"]
+        assert line.get("training/filter_groups/evicted_samples", 0) == equal
+        trained = line["trajectory/count"] * ROWS_OF_A_SESSION
+        assert line["rows/transferred"] == line["rows/consumed"] == trained
+        assert line["rows/produced"] == trained + line["rows/dropped"]
+        assert line["rows/dropped"] == line["dropped/rollouts"] * ROWS_OF_A_SESSION
+        rewards = {}
+        for trajectory in trajectories:
+            rewards.setdefault(trajectory["session"].rsplit("_", 1)[0], []).append(trajectory["reward"])
+        assert sorted(len(set(values)) for values in rewards.values()) == [1] * failed + [2] * (4 - failed)
 
 
 @pytest.mark.slow

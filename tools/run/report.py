@@ -88,13 +88,18 @@ def final_lines(summary: dict[str, Any]) -> list[str]:
     """What the command says last about training, in words."""
     rows, reward, memory = summary["rows"], summary["reward"], summary["memory"]
     return [
-        f"{summary['steps']} steps; rows produced {rows['produced']}, transferred {rows['transferred']}, "
+        f"{summary['steps']} steps; rows produced {rows['produced']}, {_dropped(rows)}transferred {rows['transferred']}, "
         f"consumed {rows['consumed']}; failed sessions {summary['failures'].get('total', 0)}",
         f"training reward: first steps {number(reward['first5'])}, last steps {number(reward['last5'])}, "
         f"standard error of the difference {number(reward['se'])}",
         f"memories: {memory['scored']} scored, {memory['no_signal']} without signal, {memory['unclosed']} unclosed; "
         f"memory advantage on {number(memory['nonzero_share'], 2)} of the later turns",
     ]
+
+
+def _dropped(rows: dict[str, int | float]) -> str:
+    """Named where dynamic sampling dropped some; a summary of an older run does not know the count."""
+    return f"dropped {rows['dropped']}, " if rows.get("dropped") else ""
 
 
 def curve(title: str, series: list[tuple[str, list[float]]]) -> str:

@@ -64,8 +64,10 @@ def summarize(
         "wall_s": round(wall_s, 1),
         "stages_s": stage_seconds,
         "rows": {
-            name: total(steps, f"rows/{name}") for name in ("produced", "transferred", "consumed", "padding")
+            name: total(steps, f"rows/{name}")
+            for name in ("produced", "dropped", "transferred", "consumed", "padding")
         },
+        "dropped": _counts(steps, "dropped"),
         "memory": {
             name: total(steps, f"memory/{name}")
             for name in (
@@ -85,7 +87,7 @@ def summarize(
                 share >= 0.3 for share in values(steps, "memory/nonzero_share")
             ),
         },
-        "failures": _failures(steps),
+        "failures": _counts(steps, "failures"),
         "reward": reward_change(rewards) | edge_means(rewards, 10) | {"by_step": rewards},
         "format_failures": _format_failures(steps),
         "timing": timing(steps),
@@ -124,9 +126,12 @@ def _format_failures(steps: list[Step]) -> int:
     return round(sum(count * (1 - share) for count, share in zip(counts, shares, strict=False)))
 
 
-def _failures(steps: list[Step]) -> dict[str, int | float]:
-    names = sorted({name for step in steps for name in step if name.startswith("failures/")})
-    return {name.removeprefix("failures/"): total(steps, name) for name in names}
+def _counts(steps: list[Step], family: str) -> dict[str, int | float]:
+    """Totals of the counters `family/<name>`; means among them are left out."""
+    names = sorted({name for step in steps for name in step if name.startswith(f"{family}/")})
+    return {
+        name.removeprefix(f"{family}/"): total(steps, name) for name in names if not name.endswith("_mean")
+    }
 
 
 def _pick(numbers: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:

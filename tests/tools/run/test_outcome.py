@@ -47,6 +47,16 @@ def summary() -> dict[str, Any]:
     )
 
 
+def test_rows_that_dynamic_sampling_dropped_are_in_the_summary_and_in_words() -> None:
+    counts = {"rows/dropped": 4, "dropped/groups": 1, "dropped/rollouts": 2, "dropped/equal": 1}
+    steps = [step | counts | {"dropped/reward_mean": 0.5} for step in STEPS]
+    found = summarize(steps, wall_s=1.0, stage_seconds={}, before={}, after={}, pairs={})
+    assert found["rows"]["dropped"] == 40
+    assert found["dropped"] == {"groups": 10, "rollouts": 20, "equal": 10}
+    assert "dropped 40" in final_lines(found)[0]
+    assert "dropped" not in final_lines(summary())[0]
+
+
 def test_the_summary_holds_every_promised_key() -> None:
     found = summary()
     assert (found["steps"], found["wall_s"]) == (10, 61.0)
