@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.errors import EvalError
+from eval.sample_log import TEMPLATE
 from mempo.prompts import format_passages, format_tool_response, system_prompt
 
 NAME = "agent.json"
@@ -36,11 +37,13 @@ class AgentFile:
     Attributes:
         settings: at least the keys of `DEFAULTS`, nothing open.
         texts: the words around the model that belong to this version of ours, by a name for messages.
+        template: options of the chat template; none in a file of an earlier version.
     """
 
     path: Path
     settings: dict[str, Any]
     texts: dict[str, Any]
+    template: dict[str, Any]
 
     def check_texts(self) -> None:
         """Raises EvalError if this version of ours would show the model other words than it was trained with."""
@@ -90,12 +93,13 @@ def read_agent_file(folder: Path) -> AgentFile | None:
     try:
         settings = {**content["agent"], "topk": content["search"]["topk"]}
         texts = dict(content["texts"])
+        template = dict(content.get(TEMPLATE, {}))
     except (KeyError, TypeError) as error:
         raise EvalError(f"{path} is incomplete: {error!r}") from error
     missing = sorted(DEFAULTS.keys() - settings.keys())
     if missing:
         raise EvalError(f"{path}: agent.{missing[0]} is missing")
-    return AgentFile(path, settings, texts)
+    return AgentFile(path, settings, texts, template)
 
 
 def choose_settings(
@@ -112,7 +116,7 @@ def choose_settings(
         EvalError: an option differs from the model's, and `override` is not set.
     """
     by_hand = {name: value for name, value in given.items() if value is not None}
-    file = next(filter(None, map(read_agent_file, folders)), None)
+    file = _first(folders)
     if file is None:
         return {**DEFAULTS, **by_hand}
     if not override:
@@ -128,3 +132,32 @@ def choose_settings(
             )
         file.check_texts()
     return {**file.settings, **by_hand}
+
+
+def choose_template_options(
+    given: Mapping[str, Any], folders: list[Path], *, override: bool
+) -> dict[str, Any]:
+    """The chat template's options of an evaluation: those of the released model, and what is given by hand over them.
+
+    Args:
+        folders: where an `agent.json` may lie; the first one counts.
+        override: options may differ from what the model was trained with.
+
+    Raises:
+        EvalError: an option differs from the model's, and `override` is not set.
+    """
+    file = _first(folders)
+    if file is None:
+        return dict(given)
+    if not override:
+        for name, value in given.items():
+            if value != file.template.get(name):
+                raise EvalError(
+                    f"{file.path} tells how this model was trained: --chat-template-option {name} is {value!r}, the "
+                    f"model's is {file.template.get(name)!r}. Leave the option out, or say --override-agent"
+                )
+    return {**file.template, **given}
+
+
+def _first(folders: list[Path]) -> AgentFile | None:
+    return next(filter(None, map(read_agent_file, folders)), None)

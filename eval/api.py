@@ -61,14 +61,14 @@ async def choose_api(endpoint: Endpoint, asked: str, tokens: ChatTokens) -> Api:
     return TOKEN_IDS
 
 
-async def check_continuation(endpoint: Endpoint) -> None:
+async def check_continuation(endpoint: Endpoint, tokens: ChatTokens) -> None:
     """Raises EvalError unless the endpoint's chat continues a message that an assistant began (vLLM's does)."""
     opened = secrets.token_hex(8)  # nothing that a model would say by itself
     conversation = Conversation([{"role": "user", "content": "Hello"}], opened)
     try:
         await endpoint.ask(
             "chat/completions",
-            chat_request(conversation, max_tokens=1),
+            chat_request(conversation, max_tokens=1, chat_template_kwargs=tokens.chat_template_kwargs),
             lambda content: parse_chat(content, opened=opened),
         )
     except RolloutError as error:

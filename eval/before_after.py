@@ -33,6 +33,7 @@ def evaluate_model(
     agent: Mapping[str, Any],
     out_dir: Path,
     *,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     questions: int | None = None,
     seed: int = 0,
     concurrency: int = 32,
@@ -52,6 +53,7 @@ def evaluate_model(
         data: a `validation.parquet`.
         contexts: e.g. `["history", "window:1"]`; `agent["context"]` is replaced by each.
         agent: the `agent.*` settings, with `max_context_tokens`.
+        chat_template_kwargs: options of the chat template, those of training.
         questions: how many, drawn by `seed`; None for all.
 
     Returns:
@@ -72,6 +74,7 @@ def evaluate_model(
             agent={**agent, "context": str(ContextMode.parse(context))},
             endpoint=placeholder,
             search=search,
+            chat_template_kwargs=chat_template_kwargs,
         )
         logs[mode_name(context)] = SampleLog(out_dir / mode_name(context), settings)
     summaries = {name: log.finished() for name, log in logs.items()}
@@ -94,6 +97,7 @@ def evaluate_model(
                     search=search,
                     log=logs[name],
                     console=console,
+                    chat_template_kwargs=chat_template_kwargs,
                     title=f"{title} {name}",
                     retry_failed=retry_failed,
                     alive=server.check,

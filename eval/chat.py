@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,14 +22,20 @@ class ChatReply:
     usage: Usage | None
 
 
-def chat_request(conversation: Conversation, *, max_tokens: int) -> dict[str, Any]:
+def chat_request(
+    conversation: Conversation, *, max_tokens: int, chat_template_kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
     """The request's own fields; model, temperature and seed are added where it is sent.
+
+    Options of the chat template go along under the name by which vLLM and SGLang take them, if there are any: other
+    endpoints refuse a field that they do not know.
 
     What stands open after the last message is continued, by vLLM's `continue_final_message`, and echoed, so that the
     answer shows whether it was.
     """
+    options = {"chat_template_kwargs": dict(chat_template_kwargs)} if chat_template_kwargs else {}
     if not conversation.opened:
-        return {"messages": conversation.messages, "max_tokens": max_tokens}
+        return {"messages": conversation.messages, "max_tokens": max_tokens, **options}
     opened: Message = {"role": "assistant", "content": conversation.opened}
     return {
         "messages": [*conversation.messages, opened],
@@ -36,6 +43,7 @@ def chat_request(conversation: Conversation, *, max_tokens: int) -> dict[str, An
         "continue_final_message": True,
         "add_generation_prompt": False,
         "echo": True,
+        **options,
     }
 
 

@@ -92,7 +92,11 @@ class ChatModel(EndpointModel):
         conversation = self._reader.read(prompt_ids)
         reply = await self._ask(
             "chat/completions",
-            chat_request(conversation, max_tokens=max_tokens),
+            chat_request(
+                conversation,
+                max_tokens=max_tokens,
+                chat_template_kwargs=self._tokens.chat_template_kwargs,
+            ),
             lambda content: parse_chat(content, opened=conversation.opened),
             turn=turn,
         )

@@ -18,7 +18,7 @@ from rich.console import Console
 from eval.errors import EvalError
 from eval.probe_log import ProbeLine, ProbeLog
 from eval.sample import Sample, trajectory_of
-from eval.sample_log import read_folder
+from eval.sample_log import TEMPLATE, read_folder
 from mempo.agents.base import RolloutError, ToolReply
 from mempo.agents.factory import build_agent
 from mempo.memory_scores import STATUSES, MemoryPlan, MemorySettings, TurnScore, plan_probes
@@ -63,7 +63,7 @@ def probe_memories(
         EvalError: if the folder is none, or the tokenizer is another one.
     """
     settings, samples = read_folder(folder)
-    tokens = ChatTokens(tokenizer)
+    tokens = ChatTokens(tokenizer, chat_template_kwargs=settings.get(TEMPLATE))
     form = build_agent(settings["agent"], tokens, _no_search).probe_format
     log = ProbeLog(folder, {"model": dict(model), "memory": asdict(memory)})
     missing = [sample for name, sample in samples.items() if name not in log.lines]

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from eval.console import fail
 from eval.errors import EvalError
+from eval.options import ApiKeyEnv, Deadline, Retries, Tokenizer
 
 if TYPE_CHECKING:
     from eval.endpoint import EndpointSettings
@@ -31,7 +32,7 @@ def probe(
     endpoint: Annotated[
         str | None, typer.Option(help="URL of an API that returns log-probs of prompt tokens (vLLM's).")
     ] = None,
-    tokenizer: Annotated[str | None, typer.Option(help="Tokenizer folder; default: --model.")] = None,
+    tokenizer: Tokenizer = None,
     likelihood: Annotated[
         str, typer.Option(help="Which answer tokens count: either, independent, both or all.")
     ] = RULES["likelihood"],
@@ -40,11 +41,9 @@ def probe(
     ] = RULES["aliases"],
     device: Annotated[str, typer.Option(help="For a folder: auto, cpu or cuda.")] = "auto",
     concurrency: Annotated[int, typer.Option(min=1, help="For an endpoint: requests in flight.")] = 32,
-    deadline: Annotated[float, typer.Option(help="Seconds per request, retries included.")] = 600.0,
-    retries: Annotated[int, typer.Option(min=0, help="Further attempts of a request.")] = 6,
-    api_key_env: Annotated[
-        str, typer.Option(help="Environment variable with the API key.")
-    ] = "OPENAI_API_KEY",
+    deadline: Deadline = 600.0,
+    retries: Retries = 6,
+    api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
 ) -> None:
     """Score the memories of an evaluation: P(answer | memory) and P(answer | history), turn by turn.
 

@@ -16,6 +16,8 @@ from rich.markup import escape
 from eval.console import fail
 from eval.endpoint import EndpointSettings
 from eval.errors import EvalError
+from eval.options import Api, ApiKeyEnv, Deadline, Temperature, TemplateOptions, Tokenizer
+from eval.template_options import check_template_options, parse_template_options
 from mempo.agents.base import Generation, LanguageModel, RolloutError
 from mempo.tokens import ChatTokens
 
@@ -46,19 +48,16 @@ def read(
     endpoint: Annotated[
         str | None, typer.Option(help=f"URL of an OpenAI-style API; default: ${URL_VARIABLE}.")
     ] = None,
-    tokenizer: Annotated[
-        str | None, typer.Option(help="The model's tokenizer, a folder or a hub name; default: --model.")
-    ] = None,
-    api: Annotated[str, typer.Option(help="`completions`, `chat` or `auto`.")] = "auto",
+    tokenizer: Tokenizer = None,
+    chat_template_option: TemplateOptions = None,
+    api: Api = "auto",
     chunk: Annotated[int, typer.Option(min=4, help="Tokens of the text per request.")] = 5000,
     memory: Annotated[int, typer.Option(min=1, help="Tokens of the memory.")] = 1024,
     answer: Annotated[int, typer.Option(min=1, help="Tokens of the last reply.")] = 1024,
     prompt: Annotated[str, typer.Option(help="published, or brief for tiny models.")] = "published",
-    temperature: Annotated[float, typer.Option(min=0.0, help="0 is greedy.")] = 0.0,
-    deadline: Annotated[float, typer.Option(help="Seconds per request, retries included.")] = 600.0,
-    api_key_env: Annotated[
-        str, typer.Option(help="Environment variable with the API key.")
-    ] = "OPENAI_API_KEY",
+    temperature: Temperature = 0.0,
+    deadline: Deadline = 600.0,
+    api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
 ) -> None:
     """Reads a text of any length piece by piece, shows the memory as it changes, and answers.
 
@@ -73,7 +72,10 @@ def read(
     try:
         if not url:
             raise EvalError(f"no endpoint: give --endpoint, or set {URL_VARIABLE}")
-        tokens = ChatTokens(load_tokenizer(tokenizer or model))
+        template = parse_template_options(chat_template_option or ())
+        loaded = load_tokenizer(tokenizer or model)
+        check_template_options(loaded, template)
+        tokens = ChatTokens(loaded, chat_template_kwargs=template)
         settings = EndpointSettings(
             url, model, temperature=temperature, deadline_s=deadline, api_key_env=api_key_env, connections=1
         )

@@ -7,6 +7,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,16 +19,22 @@ from eval.endpoint import Endpoint, EndpointSettings
 from eval.language_model import EndpointModel
 from eval.progress import EvalProgress
 from eval.sample import Sample, answered_sample, failed_sample
-from eval.sample_log import REMARKS, SampleLog
+from eval.sample_log import REMARKS, TEMPLATE, SampleLog
 from eval.summary import summarize
 from eval.tasks import Question
 from mempo.agents.base import Agent, RolloutError
 from mempo.agents.factory import build_agent
+from mempo.pool import pool_in_use
+from mempo.probe import BOXED_ANSWER
+from mempo.process_pool import ProcessPool
 from mempo.prompts import system_prompt
+from mempo.reward import judge
 from mempo.tokens import ChatTokens
 from tools.search.client import SearchClient, SearchSettings
 
 logger = logging.getLogger(__name__)
+
+POOL_PROCESSES = 4  # at most, for rewards and tools that ask for the pool
 
 
 def evaluate(
@@ -40,6 +47,7 @@ def evaluate(
     log: SampleLog,
     console: Console,
     api: str = "completions",
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     title: str = "evaluation",
     retry_failed: bool = False,
     alive: Callable[[], None] | None = None,
@@ -49,6 +57,7 @@ def evaluate(
     Args:
         agent: the `agent.*` settings, `context` among them.
         api: `completions` or `chat` (`eval.api`).
+        chat_template_kwargs: options of the chat template, those of training.
         alive: raises EvalError if the server behind the endpoint has died.
 
     Returns:
@@ -67,7 +76,7 @@ def evaluate(
                 _answer_all(
                     missing,
                     len(questions),
-                    tokenizer,
+                    ChatTokens(tokenizer, chat_template_kwargs=chat_template_kwargs),
                     agent,
                     endpoint,
                     api,
@@ -87,7 +96,7 @@ def evaluate(
 async def _answer_all(
     missing: Sequence[Question],
     total: int,
-    tokenizer: Any,
+    tokens: ChatTokens,
     agent_settings: Mapping[str, Any],
     endpoint_settings: EndpointSettings,
     api: str,
@@ -97,7 +106,6 @@ async def _answer_all(
     title: str,
     alive: Callable[[], None] | None,
 ) -> None:
-    tokens = ChatTokens(tokenizer)
     client = SearchClient.from_settings(search) if search is not None else None
     agent = build_agent(agent_settings, tokens, client)
     async with Endpoint(endpoint_settings) as endpoint:
@@ -111,21 +119,22 @@ async def _answer_all(
         try:
             await check()
             if api == "chat" and agent_settings.get("force_memory_prefix"):
-                await check_continuation(endpoint)
+                await check_continuation(endpoint, tokens)
             with EvalProgress(console, title, total, list(log.samples.values())) as progress:
 
                 def finished(sample: Sample) -> None:
                     log.append(sample)
                     progress.add(sample)
 
-                await answer_questions(
-                    missing,
-                    agent,
-                    lambda question: model(question.task.id),
-                    finished=finished,
-                    check=check,
-                    concurrency=endpoint_settings.connections,
-                )
+                with closing(ProcessPool(POOL_PROCESSES)) as pool, pool_in_use(pool):
+                    await answer_questions(
+                        missing,
+                        agent,
+                        lambda question: model(question.task.id),
+                        finished=finished,
+                        check=check,
+                        concurrency=endpoint_settings.connections,
+                    )
         finally:
             if client is not None:
                 await client.aclose()
@@ -168,8 +177,10 @@ async def _answer(question: Question, agent: Agent, model: EndpointModel) -> Sam
     started = time.perf_counter()
     try:
         trajectory = await agent.run(question.task, model)
+        outcome = await judge(trajectory, question.reference, objectives="mean", verifier=agent.verifier)
         seconds = time.perf_counter() - started
-        sample = answered_sample(question, trajectory, seconds=seconds, verifier=agent.verifier)
+        boxed = agent.probe_format == BOXED_ANSWER
+        sample = answered_sample(question, trajectory, outcome, seconds=seconds, boxed=boxed)
         return _with_costs(sample, model)
     except RolloutError as error:
         cause, message = error.cause, str(error)
@@ -198,6 +209,7 @@ def run_settings(
     endpoint: EndpointSettings,
     search: SearchSettings | None,
     api: Api = TOKEN_IDS,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """All that could change a sample. Addresses, deadlines and concurrency could not, and may differ on resume."""
     sampling = {key: asdict(endpoint)[key] for key in ("temperature", "seed")}
@@ -207,12 +219,14 @@ def run_settings(
         prompt: str | None = system_prompt(str(agent.get("prompt")), str(agent.get("name")))
     except ValueError:
         prompt = None  # of an agent of your own
+    template = {TEMPLATE: dict(chat_template_kwargs)} if chat_template_kwargs else {}
     return {
         "version": 2,  # of the sample's fields and of what they mean
         "model": dict(model),
         "api": api.ran,
         "data": dict(data),
         "agent": dict(agent),
+        **template,
         "prompt_sha256": hashlib.sha256(prompt.encode()).hexdigest() if prompt else None,
         "sampling": sampling,
         "search": {"topk": search.topk} if search is not None else None,

@@ -3,44 +3,21 @@
 from __future__ import annotations
 
 import os
-import signal
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from eval.console import fail
-from eval.errors import EvalError
+from eval.console import continuable
+from eval.option_groups import takes_options
+from eval.options import RunOptions
 from eval.summary_table import summary_table
 
 
+@takes_options
 def run(
-    model: Annotated[
-        str,
-        typer.Option(
-            help="Model folder (with --endpoint local), or the name under which the endpoint serves it."
-        ),
-    ],
-    data: Annotated[
-        Path, typer.Option(help="validation.parquet, as `mempo data` and `mempo world` write it.")
-    ],
+    options: RunOptions,
     search_url: Annotated[str, typer.Option(help="Search server, e.g. http://127.0.0.1:8000.")],
-    out: Annotated[
-        Path, typer.Option(help="Folder for samples and summary; the same command continues in it.")
-    ],
-    endpoint: Annotated[
-        str,
-        typer.Option(
-            help="`local` starts vLLM on the model folder; otherwise the URL of an OpenAI-style API."
-        ),
-    ] = "local",
-    api: Annotated[
-        str,
-        typer.Option(
-            help="`completions` sends token ids, `chat` sends messages; `auto` takes the first where the endpoint does."
-        ),
-    ] = "auto",
     agent: Annotated[
         str | None,
         typer.Option(
@@ -55,13 +32,6 @@ def run(
             "history for agents without a memory."
         ),
     ] = None,
-    questions: Annotated[
-        int | None, typer.Option(min=1, help="How many questions, drawn by --seed; default all.")
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(help="Draws the questions, and seeds requests if --temperature > 0.")
-    ] = 0,
-    temperature: Annotated[float, typer.Option(min=0.0, help="0 is greedy.")] = 0.0,
     prompt: Annotated[
         str | None,
         typer.Option(help="System prompt: brief, evaluation or published. Default: evaluation."),
@@ -70,7 +40,7 @@ def run(
         bool | None,
         typer.Option(
             "--force-memory-prefix/--no-force-memory-prefix",
-            help="Open every turn with <mem>, as the published recipe does.",
+            help="Open every turn with `<mem>`, as the published recipe does.",
         ),
     ] = None,
     max_turns: Annotated[int | None, typer.Option(min=1, help="Turns per question. Default: 10.")] = None,
@@ -93,26 +63,9 @@ def run(
             "--override-agent", help="Settings given here may differ from those in the model's agent.json."
         ),
     ] = False,
-    tokenizer: Annotated[str | None, typer.Option(help="Tokenizer folder; default: --model.")] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Questions in flight.")] = 32,
-    deadline: Annotated[float, typer.Option(help="Seconds per turn, retries included.")] = 600.0,
-    retries: Annotated[
-        int, typer.Option(min=0, help="Further attempts after 429, 5xx or a lost connection.")
-    ] = 6,
-    api_key_env: Annotated[
-        str, typer.Option(help="Environment variable with the API key.")
-    ] = "OPENAI_API_KEY",
     search_token_env: Annotated[
         str | None, typer.Option(help="Environment variable with the search server's token.")
     ] = None,
-    device: Annotated[str, typer.Option(help="For --endpoint local: auto, cpu or cuda.")] = "auto",
-    tensor_parallel: Annotated[int, typer.Option(min=1, help="For --endpoint local: GPUs per model.")] = 1,
-    retry_failed: Annotated[
-        bool,
-        typer.Option(
-            "--retry-failed", help="Ask the questions again whose samples failed in an earlier start."
-        ),
-    ] = False,
     probe_memory: Annotated[
         bool,
         typer.Option(
@@ -131,55 +84,24 @@ def run(
     from tools.search.client import SearchSettings
 
     console = Console()
-    signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        given = {
-            "name": agent,
-            "prompt": prompt,
-            "context": context,
-            "max_turns": max_turns,
-            "max_response_tokens": max_response_tokens,
-            "max_observation_tokens": max_observation_tokens,
-            "max_context_tokens": max_context_tokens,
-            "force_memory_prefix": force_memory_prefix,
-            "topk": topk,
-        }
-        folders = [Path(each) for each in (model, tokenizer) if each]
-        settings = choose_settings(given, folders, override=override_agent)
-        passages = int(settings.pop("topk"))
-        plan = RunPlan(
-            model=model,
-            data=data,
-            out=out,
-            endpoint=endpoint,
-            api=api,
-            agent=settings,
-            search=SearchSettings(
-                search_url,
-                topk=passages,
-                token=os.environ.get(search_token_env) if search_token_env else None,
-            ),
-            questions=questions,
-            seed=seed,
-            temperature=temperature,
-            tokenizer=tokenizer,
-            concurrency=concurrency,
-            deadline=deadline,
-            retries=retries,
-            api_key_env=api_key_env,
-            device=device,
-            tensor_parallel=tensor_parallel,
-            retry_failed=retry_failed,
-            probe_memory=probe_memory,
+    given = {
+        "name": agent,
+        "prompt": prompt,
+        "context": context,
+        "max_turns": max_turns,
+        "max_response_tokens": max_response_tokens,
+        "max_observation_tokens": max_observation_tokens,
+        "max_context_tokens": max_context_tokens,
+        "force_memory_prefix": force_memory_prefix,
+        "topk": topk,
+    }
+    with continuable(console):
+        settings = choose_settings(given, options.folders, override=override_agent)
+        search = SearchSettings(
+            search_url,
+            topk=int(settings.pop("topk")),
+            token=os.environ.get(search_token_env) if search_token_env else None,
         )
+        plan = RunPlan.of(options, settings, search, override=override_agent, probe_memory=probe_memory)
         summary = carry_out(plan, console)
-    except (EvalError, ValueError) as error:
-        fail(error)
-    except KeyboardInterrupt:
-        console.print("interrupted; the same command continues")
-        raise typer.Exit(130) from None
-    console.print(summary_table(f"{model}, {settings['name']}", summary))
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+    console.print(summary_table(f"{options.model}, {settings['name']}", summary))

@@ -1,4 +1,4 @@
-"""One `mempo eval run`, from its options to its summary."""
+"""One `mempo eval run` or `mempo eval reading`, from its options to its summary."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from typing import Any
 
 from rich.console import Console
 
+from eval.agent_file import choose_template_options
 from eval.api import TOKEN_IDS, Api, choose_api, recorded_api
 from eval.endpoint import Endpoint, EndpointSettings
 from eval.errors import EvalError
 from eval.model_files import load_tokenizer, model_settings, read_config
+from eval.options import RunOptions
 from eval.probe_command import RULES, probe_table, probe_with_endpoint, probe_with_folder
 from eval.run import data_settings, evaluate, run_settings
 from eval.sample_log import SampleLog
 from eval.tasks import Question, choose, read_questions
+from eval.template_options import check_template_options
 from eval.vllm_server import VllmServer, VllmSettings
 from mempo.tokens import ChatTokens
 from tools.search.client import SearchSettings
 
-LOCAL = "local"
 # What a turn sees where --context says nothing: without a memory, only the history carries anything over, and a reader
 # writes its prompts anew.
 CONTEXTS = {"react": "history", "rag": "history", "chunk_memory": "rewritten"}
@@ -33,61 +35,66 @@ class RunPlan:
     """What to evaluate, and how.
 
     Attributes:
-        model: a folder (with `endpoint` local), or the name under which the endpoint serves it.
-        endpoint: `local`, or a URL.
-        api: `auto`, `completions` or `chat`.
         agent: the `agent.*` settings; `context` and `max_context_tokens` may be None.
-        questions: how many, drawn by `seed`; None for all.
         search: None for an agent that does not search.
+        template: options of the chat template.
         probe_memory: score the memories at the end.
     """
 
-    model: str
-    data: Path
-    out: Path
-    endpoint: str
-    api: str
+    options: RunOptions
     agent: dict[str, Any]
     search: SearchSettings | None
-    questions: int | None
-    seed: int
-    temperature: float
-    tokenizer: str | None
-    concurrency: int
-    deadline: float
-    retries: int
-    api_key_env: str
-    device: str
-    tensor_parallel: int
-    retry_failed: bool
-    probe_memory: bool
+    template: dict[str, Any]
+    probe_memory: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        options: RunOptions,
+        agent: dict[str, Any],
+        search: SearchSettings | None,
+        *,
+        override: bool,
+        probe_memory: bool = False,
+    ) -> RunPlan:
+        """The plan of a command.
+
+        Args:
+            override: options of the chat template may differ from those in the model's agent.json.
+
+        Raises:
+            EvalError: an option of the chat template is not NAME=VALUE, or differs without `override`.
+        """
+        template = choose_template_options(options.template, options.folders, override=override)
+        return cls(options, agent, search, template, probe_memory)
 
     @property
-    def local(self) -> bool:
-        return self.endpoint == LOCAL
+    def tokenizer(self) -> str:
+        return self.options.tokenizer or self.options.model
 
     def at(self, url: str) -> EndpointSettings:
         """The endpoint's settings at an address."""
+        asked = self.options
         return EndpointSettings(
             url=url,
-            model=Path(self.model).resolve().name if self.local else self.model,
-            temperature=self.temperature,
-            seed=self.seed,
-            deadline_s=self.deadline,
-            retries=self.retries,
-            api_key_env=self.api_key_env,
-            connections=self.concurrency,
+            model=Path(asked.model).resolve().name if asked.local else asked.model,
+            temperature=asked.temperature,
+            seed=asked.seed,
+            deadline_s=asked.deadline,
+            retries=asked.retries,
+            api_key_env=asked.api_key_env,
+            connections=asked.concurrency,
         )
 
     def agent_settings(self) -> dict[str, Any]:
         """The `agent.*` settings with nothing left open."""
         window = self.agent["max_context_tokens"]
-        if window is None and not self.local:
+        if window is None and not self.options.local:
             raise EvalError(
                 "with an endpoint of your own, give --max-context-tokens: the model's window there"
             )
         if window is None:
-            positions = read_config(Path(self.model)).get("max_position_embeddings", LARGEST_WINDOW)
+            positions = read_config(Path(self.options.model)).get("max_position_embeddings", LARGEST_WINDOW)
             window = min(LARGEST_WINDOW, int(positions))
         context = self.agent["context"] or CONTEXTS.get(str(self.agent["name"]), "window:1")
         return {**self.agent, "context": context, "max_context_tokens": window}
@@ -99,27 +106,30 @@ def carry_out(plan: RunPlan, console: Console) -> dict[str, Any]:
     Raises:
         EvalError, ValueError: for an option that cannot be, or if anything but a single question fails.
     """
-    agent = plan.agent_settings()
-    chosen = choose(read_questions(plan.data), plan.questions, plan.seed)
+    options, agent = plan.options, plan.agent_settings()
+    chosen = choose(read_questions(options.data), options.questions, options.seed)
     api = _api(plan)
-    if plan.probe_memory and api.ran == "chat" and not plan.local:
+    if plan.probe_memory and api.ran == "chat" and not options.local:
         raise EvalError(
             "--probe-memory needs log-probs of prompts, which the chat API does not have: leave it out, and run "
             "`mempo eval probe` with a model folder"
         )
     settings = run_settings(
-        model=model_settings(Path(plan.model)) if plan.local else {"name": plan.model},
-        data=data_settings(plan.data, chosen),
+        model=model_settings(Path(options.model)) if options.local else {"name": options.model},
+        data=data_settings(options.data, chosen),
         agent=agent,
-        endpoint=plan.at("http://127.0.0.1" if plan.local else plan.endpoint),
+        endpoint=plan.at("http://127.0.0.1" if options.local else options.endpoint),
         search=plan.search,
         api=api,
+        chat_template_kwargs=plan.template,
     )
-    log = SampleLog(plan.out, settings)
+    log = SampleLog(options.out, settings)
     summary = log.finished()
-    if summary is not None and not (plan.retry_failed and summary["failed"]):
-        console.print(f"{plan.out} is finished; nothing to do")
+    if summary is not None and not (options.retry_failed and summary["failed"]):
+        console.print(f"{options.out} is finished; nothing to do")
     else:
+        if options.template:
+            check_template_options(load_tokenizer(plan.tokenizer), options.template)
         if api.ran == "chat":
             console.print(f"over chat messages: {api.why}", highlight=False)
         common: dict[str, Any] = {
@@ -128,48 +138,48 @@ def carry_out(plan: RunPlan, console: Console) -> dict[str, Any]:
             "search": plan.search,
             "log": log,
             "console": console,
-            "retry_failed": plan.retry_failed,
+            "chat_template_kwargs": plan.template,
+            "retry_failed": options.retry_failed,
         }
-        summary = _evaluate_local(plan, chosen, common) if plan.local else _evaluate(plan, chosen, common)
+        summary = _evaluate_local(plan, chosen, common) if options.local else _evaluate(plan, chosen, common)
     if plan.probe_memory:
         _probe(plan, console)
     return summary
 
 
 def _api(plan: RunPlan) -> Api:
-    recorded = recorded_api(plan.out)
-    if recorded is not None and plan.api in ("auto", recorded.ran):
+    options, recorded = plan.options, recorded_api(plan.options.out)
+    if recorded is not None and options.api in ("auto", recorded.ran):
         return recorded
-    if plan.local and plan.api == "auto":
+    if options.local and options.api == "auto":
         return TOKEN_IDS  # as vLLM has it
 
     async def ask() -> Api:
-        async with Endpoint(plan.at("http://127.0.0.1" if plan.local else plan.endpoint)) as endpoint:
-            if plan.api == "auto":
+        async with Endpoint(plan.at("http://127.0.0.1" if options.local else options.endpoint)) as endpoint:
+            if options.api == "auto":
                 await endpoint.check()
-            return await choose_api(endpoint, plan.api, tokens)
+            return await choose_api(endpoint, options.api, tokens)
 
-    tokens = ChatTokens(load_tokenizer(plan.tokenizer or plan.model))
+    tokens = ChatTokens(load_tokenizer(plan.tokenizer))
     return asyncio.run(ask())
 
 
 def _evaluate(plan: RunPlan, chosen: list[Question], common: dict[str, Any]) -> dict[str, Any]:
-    tokenizer = load_tokenizer(plan.tokenizer or plan.model)
-    return evaluate(chosen, tokenizer=tokenizer, endpoint=plan.at(plan.endpoint), **common)
+    tokenizer = load_tokenizer(plan.tokenizer)
+    return evaluate(chosen, tokenizer=tokenizer, endpoint=plan.at(plan.options.endpoint), **common)
 
 
 def _evaluate_local(plan: RunPlan, chosen: list[Question], common: dict[str, Any]) -> dict[str, Any]:
+    options = plan.options
     served = VllmSettings(
-        Path(plan.model),
+        Path(options.model),
         common["agent"]["max_context_tokens"],
-        plan.concurrency,
-        plan.device,
-        tensor_parallel=plan.tensor_parallel,
+        options.concurrency,
+        options.device,
+        tensor_parallel=options.tensor_parallel,
     )
-    with VllmServer(served, log=plan.out / "vllm.log", console=common["console"]) as server:
-        tokenizer = load_tokenizer(
-            plan.tokenizer or plan.model
-        )  # seconds of imports, while the server starts
+    with VllmServer(served, log=options.out / "vllm.log", console=common["console"]) as server:
+        tokenizer = load_tokenizer(plan.tokenizer)  # seconds of imports, while the server starts
         server.wait()
         return evaluate(
             chosen, tokenizer=tokenizer, endpoint=plan.at(server.url), alive=server.check, **common
@@ -177,11 +187,11 @@ def _evaluate_local(plan: RunPlan, chosen: list[Question], common: dict[str, Any
 
 
 def _probe(plan: RunPlan, console: Console) -> None:
-    run, tokenizer = plan.out, plan.tokenizer
-    if plan.local:
-        folder = Path(plan.model)
-        summary = probe_with_folder(run, folder, RULES, plan.device, tokenizer=tokenizer, console=console)
+    run, tokenizer = plan.options.out, plan.options.tokenizer
+    if plan.options.local:
+        folder, device = Path(plan.options.model), plan.options.device
+        summary = probe_with_folder(run, folder, RULES, device, tokenizer=tokenizer, console=console)
     else:
-        served = plan.at(plan.endpoint)
+        served = plan.at(plan.options.endpoint)
         summary = probe_with_endpoint(run, served, RULES, tokenizer=tokenizer, console=console)
-    console.print(probe_table(f"memories of {plan.out}", summary))
+    console.print(probe_table(f"memories of {run}", summary))

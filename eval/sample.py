@@ -12,7 +12,7 @@ from eval.support import SupportRecall
 from eval.tasks import Question
 from eval.usage import TokenUsage
 from mempo.answers import AnswerScore, score_answer
-from mempo.reward import outcome_reward
+from mempo.reward import Outcome
 from mempo.trajectory import Trajectory, restore_prompts
 from mempo.verifiers import BOXED, verify
 
@@ -20,25 +20,25 @@ Sample = dict[str, Any]
 
 
 def answered_sample(
-    question: Question, trajectory: Trajectory, *, seconds: float, verifier: str = "tagged"
+    question: Question, trajectory: Trajectory, outcome: Outcome, *, seconds: float, boxed: bool = False
 ) -> Sample:
-    """Scores a finished trajectory with the scorer of training.
+    """A finished trajectory and its scores.
 
     Args:
-        verifier: of the agent; decides the reward.
+        outcome: by the scorer of training (`mempo.reward.judge`), objectives averaged.
+        boxed: the agent answers in a box.
 
     Returns:
         the scores, for answers in a box `verified` (the share of right answers by each verifier), `tokens` (`eval.usage.TokenUsage`), `support` (`eval.support.SupportRecall`; None without gold
         paragraphs), counts, the `seconds` of the whole rollout, and the trajectory.
     """
-    outcome = outcome_reward(trajectory, question.reference, objectives="mean", verifier=verifier)
     support = SupportRecall.of(trajectory, question.reference.supporting)
     searches = [turn.observation_status for turn in trajectory.turns if turn.observation_status != "none"]
     return {
         **_head(question),
         "prediction": trajectory.final_answer(),
         **_scores(outcome.answer),
-        **({"verified": _verified(question, trajectory)} if verifier in BOXED else {}),
+        **({"verified": _verified(question, trajectory)} if boxed else {}),
         "reward": outcome.reward,
         "format_ok": outcome.format_ok,
         "format_reason": outcome.format_reason.value if outcome.format_reason else None,

@@ -15,6 +15,7 @@ from eval.errors import EvalError
 from eval.sample import Sample
 
 SETTINGS, SAMPLES, SUMMARY = "settings.json", "samples.jsonl", "summary.json"
+TEMPLATE = "chat_template_kwargs"  # options of the chat template; left out where there are none
 REMARKS = "remarks"  # the settings below it are for a reader, and make no difference
 
 

@@ -11,6 +11,7 @@ from eval.sample import Sample, answered_sample, failed_sample
 from eval.sample_log import SampleLog
 from eval.summary import summarize
 from eval.tasks import Question
+from mempo.reward import outcome_reward
 from mempo.task import Reference, Task
 from mempo.trajectory import Action, ContextMode, MemoryStatus, StopReason, Trajectory, Turn
 
@@ -84,9 +85,9 @@ def write_evaluation(
         if number in failed:
             samples.append(failed_sample(asked, "http_500", f"as told {text}", seconds=0.1))
             continue
-        samples.append(
-            answered_sample(asked, trajectory(asked, right=number in right, text=text), seconds=0.5)
-        )
+        rolled = trajectory(asked, right=number in right, text=text)
+        outcome = outcome_reward(rolled, asked.reference, objectives="mean")
+        samples.append(answered_sample(asked, rolled, outcome, seconds=0.5))
     summary = summarize(samples)
     with SampleLog(
         folder, {"model": {"name": "m"}, "agent": {"context": "window:1"}, **(settings or {})}

@@ -91,7 +91,7 @@ def run(
 def test_it_takes_token_ids_and_goes_on_with_a_message(served: EndpointSettings) -> None:
     async def ask() -> tuple[Api, int | None]:
         async with Endpoint(served) as endpoint:
-            await check_continuation(endpoint)
+            await check_continuation(endpoint, small_tokens())
             return await choose_api(endpoint, "auto", small_tokens()), await endpoint.window()
 
     assert asyncio.run(ask()) == (TOKEN_IDS, 2000)

@@ -318,3 +318,12 @@ def test_the_same_questions_are_drawn_for_every_model(bench: Bench) -> None:
     assert drawn != [question.index for question in choose(questions, 4, 8)]
     with pytest.raises(EvalError, match="the file has 10"):
         choose(questions, 11, 0)
+
+
+def test_a_reward_in_the_process_pool_costs_the_question_that_it_dies_of(bench: Bench) -> None:
+    bench.agent["verifier"] = "tests.mempo.rewards:dies_of_a_wrong_answer"
+    summary = bench.run()
+    assert summary["n"] == 10
+    assert summary["failures"] == {"pool_process_died": 5}
+    assert summary["em"] == summary["reward"] == 0.5
+    assert all(is_right(sample) != bool(sample["failure"]) for sample in bench.samples().values())

@@ -69,7 +69,8 @@ def roll_out(turns: list[str], reference: Reference, context: str, *, qwen: bool
 def check(trajectory: Trajectory, reference: Reference) -> dict:
     """Both ways to the scores agree, from the trajectory and from what is stored of it."""
     question = Question(0, trajectory.task, reference, "test", 2, "bridge")
-    sample = json.loads(json.dumps(answered_sample(question, trajectory, seconds=1.0)))
+    outcome = outcome_reward(trajectory, reference, objectives="mean")
+    sample = json.loads(json.dumps(answered_sample(question, trajectory, outcome, seconds=1.0)))
     stored = trajectory_of(sample)
     assert stored == trajectory
     for each in (trajectory, stored):
@@ -150,9 +151,8 @@ def test_a_failed_rollout_is_a_wrong_sample_of_the_same_shape() -> None:
     reference = Reference([["Paris"]], ["Paris"])
     question = Question(0, Task("q", "?"), reference, "test", 0, "")
     failed = failed_sample(question, "timeout", "too late", seconds=2.0)
-    right = answered_sample(
-        question, roll_out([SEARCH, format_turn("x", "y", answer="Paris")], reference, "history"), seconds=1
-    )
+    rolled = roll_out([SEARCH, format_turn("x", "y", answer="Paris")], reference, "history")
+    right = answered_sample(question, rolled, outcome_reward(rolled, reference), seconds=1)
     assert failed.keys() == right.keys()
     assert failed["tokens"].keys() == right["tokens"].keys()
     assert failed["support"] == {"search": 0.0, "memory": 0.0}

@@ -21,14 +21,16 @@ def agent_settings(config: DictConfig) -> dict[str, Any]:
     """The content of `agent.json`.
 
     Args:
-        config: the run's; `agent`, `search` and `memory` are read.
+        config: the run's; `agent`, `search`, `memory` and the chat template's options in `data` are read.
 
     Raises:
         ReleaseError: a setting that an evaluation needs is missing, naming it.
     """
     from eval.agent_file import DEFAULTS, VERSION, shown_texts
+    from eval.sample_log import TEMPLATE
 
     agent: dict[str, Any] = OmegaConf.to_container(config.agent, resolve=True)  # type: ignore[assignment]
+    template = OmegaConf.select(config, "data.apply_chat_template_kwargs") or {}
     missing = [name for name in DEFAULTS if name != "topk" and agent.get(name) is None]
     if missing:
         raise ReleaseError(f"config.yaml of the run: agent.{missing[0]} is not set")
@@ -38,6 +40,7 @@ def agent_settings(config: DictConfig) -> dict[str, Any]:
         "tags": TAGS.get(str(agent["name"]), []),
         "search": {"topk": int(config.search.topk)},
         "texts": shown_texts(agent),
+        TEMPLATE: OmegaConf.to_container(OmegaConf.create(template), resolve=True),
         # What the memory advantage was computed with; an evaluation does not need it.
         "memory": OmegaConf.to_container(config.memory, resolve=True),
     }

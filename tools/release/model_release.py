@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -116,7 +116,7 @@ class _Making:
         weights = load_weights(self.source.actor, config)
         dtype = target_dtype(weights, self.settings.dtype)
         self._say(f"{weights.parameters:,} parameters, {weights.saved_dtype} → {dtype}")
-        tokens = _chat_tokens(self.source.model)
+        tokens = _chat_tokens(self.source.model, agent)
         logits, tied = self._write_and_reload(weights, config, dtype, tokens, agent["texts"].get("prompt"))
         write_json(self.folder / AGENT, agent)
         vllm, questions = self._serve(agent, data, results, tokens)
@@ -243,10 +243,11 @@ class _Making:
         self.console.print(line, highlight=False)
 
 
-def _chat_tokens(folder: Path) -> ChatTokens:
+def _chat_tokens(folder: Path, agent: Mapping[str, Any]) -> ChatTokens:
+    from eval.sample_log import TEMPLATE
     from mempo.tokens import ChatTokens
 
     try:
-        return ChatTokens(read_tokenizer(folder))
+        return ChatTokens(read_tokenizer(folder), chat_template_kwargs=agent[TEMPLATE])
     except ValueError as error:
         raise ReleaseError(f"{folder}: no agent can use this tokenizer: {error}") from error

@@ -18,13 +18,24 @@ if TYPE_CHECKING:
 
     from eval.endpoint import EndpointSettings
     from eval.tasks import Question
+    from mempo.tokens import ChatTokens
     from tools.run.data import DataFolder
 
 
 def reference_for(
-    results: Sequence[Result], agent: Mapping[str, Any], topk: int, data: DataFolder
+    results: Sequence[Result],
+    agent: Mapping[str, Any],
+    topk: int,
+    data: DataFolder,
+    template: Mapping[str, Any],
 ) -> Result | None:
-    """The training side's evaluation with the same weights, agent, search and questions file; None without one."""
+    """The training side's evaluation with the same weights, agent, search and questions file; None without one.
+
+    Args:
+        template: options of the chat template, which have to be the same too.
+    """
+    from eval.sample_log import TEMPLATE
+
     questions = file_sha256(data.validation)
     search = {"topk": topk} if data.corpus.is_file() else None
     for result in results:
@@ -32,6 +43,7 @@ def reference_for(
         alike = (
             result.subject == THIS
             and settings["agent"] == dict(agent)
+            and settings.get(TEMPLATE, {}) == dict(template)
             and settings.get("search") == search
             and settings["sampling"]["temperature"] == 0
             and settings["data"]["sha256"] == questions
@@ -64,7 +76,7 @@ def answer(
     questions: Sequence[Question],
     data: DataFolder,
     *,
-    tokenizer: Any,
+    tokens: ChatTokens,
     agent: Mapping[str, Any],
     topk: int,
     endpoint: EndpointSettings,
@@ -99,16 +111,18 @@ def answer(
                 agent=agent,
                 endpoint=endpoint,
                 search=search,
+                chat_template_kwargs=tokens.chat_template_kwargs,
             )
             log = SampleLog(work / "questions", settings)
             summary = evaluate(
                 questions,
-                tokenizer=tokenizer,
+                tokenizer=tokens.tokenizer,
                 agent=agent,
                 endpoint=endpoint,
                 search=search,
                 log=log,
                 console=console,
+                chat_template_kwargs=tokens.chat_template_kwargs,
                 title="questions",
             )
         except (EvalError, ServerError) as error:

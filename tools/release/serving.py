@@ -82,7 +82,8 @@ class ServingTest:
         if self.data is None:
             return None, []
         topk = int(self.agent["search"]["topk"])
-        reference = reference_for(self.results, self.agent["agent"], topk, self.data)
+        template = self.tokens.chat_template_kwargs
+        reference = reference_for(self.results, self.agent["agent"], topk, self.data, template)
         return reference, choose_questions(self.data.validation, self.questions, self.seed, reference)
 
     def _greedy(
@@ -111,7 +112,7 @@ class ServingTest:
         return answer(
             chosen,
             self.data,
-            tokenizer=self.tokens.tokenizer,
+            tokens=self.tokens,
             agent=self.agent["agent"],
             topk=int(self.agent["search"]["topk"]),
             endpoint=endpoint,

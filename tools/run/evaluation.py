@@ -41,6 +41,7 @@ def evaluate(
     from tools.search.client import SearchSettings
 
     agent: dict[str, Any] = OmegaConf.to_container(config.agent, resolve=True)  # type: ignore[assignment]
+    data: dict[str, Any] = OmegaConf.to_container(config.data, resolve=True)  # type: ignore[assignment]
     search = (
         SearchSettings(
             access.url,
@@ -60,6 +61,7 @@ def evaluate(
             search,
             agent,
             out,
+            chat_template_kwargs=data.get("apply_chat_template_kwargs"),
             questions=int(config.run.eval_questions),
             seed=int(config.seed),
             concurrency=int(config.run.eval_concurrency),

@@ -99,7 +99,7 @@ class Pipeline:
         same = {
             key: value
             for key, value in fingerprint(self.config).items()
-            if key.startswith(("agent.", "search.topk"))
+            if key.startswith(("agent.", "search.topk", "data.apply_chat_template_kwargs."))
         }
         inputs = same | {
             "model": str(model),

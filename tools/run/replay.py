@@ -14,10 +14,14 @@ from tools.run.errors import RunError
 
 @dataclass(frozen=True)
 class Replayed:
-    """One trajectory: how many rows it gave online and now, and what differs (empty: nothing)."""
+    """One trajectory: how many rows it gave online and now, and what differs (empty: nothing).
+
+    Attributes:
+        stored: None where the run kept no digests of its rows (one of an earlier version): nothing can be compared.
+    """
 
     session: str
-    stored: int
+    stored: int | None
     rebuilt: int
     problems: list[str]
 
@@ -38,18 +42,21 @@ def replay(run: Path, step: int) -> Iterator[Replayed]:
     for number, line in enumerate(lines, 1):
         try:
             fields = json.loads(line)
-            session, stored = str(fields["session"]), list(fields["row_digests"])
-            trajectory = Trajectory.from_record(fields["trajectory"])
+            session, trajectory = str(fields["session"]), Trajectory.from_record(fields["trajectory"])
+            stored = [str(digest) for digest in fields["row_digests"]] if "row_digests" in fields else None
         except (ValueError, KeyError, TypeError) as error:
             raise RunError(f"{path}: line {number} is not of this version: {error!r}") from error
         yield _replayed(session, stored, trajectory)
 
 
-def _replayed(session: str, stored: list[str], trajectory: Trajectory) -> Replayed:
+def _replayed(session: str, stored: list[str] | None, trajectory: Trajectory) -> Replayed:
+    count = None if stored is None else len(stored)
     try:
         rows = trajectory.rows()
     except ContractViolation as error:
-        return Replayed(session, len(stored), 0, [str(error)])
+        return Replayed(session, count, 0, [str(error)])
+    if stored is None:
+        return Replayed(session, None, len(rows), [])
     now = [
         row_digest(row.prompt_ids, row.response_ids, row.response_mask, row.logprobs, row.memory_spans)
         for row in rows
@@ -59,4 +66,4 @@ def _replayed(session: str, stored: list[str], trajectory: Trajectory) -> Replay
     ]
     if len(stored) != len(now):
         problems.append(f"{len(stored)} rows were trained on, {len(now)} are rebuilt")
-    return Replayed(session, len(stored), len(now), problems)
+    return Replayed(session, count, len(now), problems)

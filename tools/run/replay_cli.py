@@ -19,7 +19,7 @@ def replay(
 ) -> None:
     """Rebuilds the rows of a step from its stored trajectories, and compares them bit for bit.
 
-    Exits with 1 if a row differs. Example: mempo replay 3 --run runs/memagent_cpu-reading
+    Exits with 1 if a row differs or cannot be compared. Example: mempo replay 3 --run runs/memagent_cpu-reading
     """
     from tools.run.replay import replay as rebuilt
 
@@ -34,4 +34,10 @@ def replay(
     odd = sum(bool(entry.problems) for entry in found)
     rows = sum(entry.rebuilt for entry in found)
     typer.echo(f"step {step}: {len(found)} trajectories, {rows} rows rebuilt, {odd} trajectories differ")
-    raise typer.Exit(1 if odd else 0)
+    alone = sum(entry.stored is None for entry in found)
+    if alone:
+        typer.echo(
+            f"{alone} trajectories cannot be compared: the run is of an earlier version, which kept no digests of its rows",
+            err=True,
+        )
+    raise typer.Exit(1 if odd or alone else 0)
