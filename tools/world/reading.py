@@ -1,7 +1,7 @@
 """Long documents of the fictional world: questions whose facts stand in hop order among others, for an agent that reads.
 
-Facts are written as an index would (`director Amber Lantern Mira Voss.`): a model of two layers finds a value by the name right
-before it, and its lesson here is another one, to keep in memory what the next chunk no longer shows.
+Facts are written as an index would (`director Amber Lantern Mira Voss.`): a small model finds the value right after the name, and
+its lesson here is another one, to keep in memory what the next chunk no longer shows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ReadingSettings:
         chunk_tokens: the reader's chunk; no page that the answer needs is cut by the border of one.
         chunks: chunks per document, each as likely as the others.
         train, validation: questions per split; no question is in both.
-        shape: sizes of the model.
+        shape: sizes of the model. With two layers it learns the form of a memory long before it finds the right value.
     """
 
     seed: int = 0
@@ -53,7 +53,7 @@ class ReadingSettings:
     chunks: tuple[int, ...] = (2, 3, 4)
     train: int = 1200
     validation: int = 300
-    shape: ModelShape = field(default_factory=ModelShape)
+    shape: ModelShape = field(default_factory=lambda: ModelShape(layers=3))
 
 
 @dataclass(frozen=True)
