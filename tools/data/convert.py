@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tools.data.compose import Composed, compose
+from tools.data.data_folder import replaced
 from tools.data.deepresearcher import SOURCES, parse_deepresearcher
 from tools.data.hotpotqa import parse_hotpotqa
 from tools.data.load import Account, Parser, load_questions
-from tools.data.manifest import remove_outputs, write_manifest
+from tools.data.manifest import write_manifest
 from tools.data.musique import parse_musique
 from tools.data.passages import write_corpus
 from tools.data.plain import parse_plain
@@ -121,37 +121,35 @@ def convert(settings: ConvertSettings) -> dict[str, Any]:
                 f"{len(questions)} {split} question(s), a row takes {settings.objectives}; give more records"
                 + "".join(f"\n{problem}" for problem in account.problems[:10])
             )
-    outputs, passages = _write(settings, splits, [*train, *validation])
-    counts = {
-        "records": account.records,
-        "malformed": dict(sorted(account.malformed.items())),
-        "unusable": dict(sorted(account.unusable.items())),
-        "questions": {split: len(questions) for split, questions in questions_of.items()},
-        "left_out": left_out,
-        "rows": {split: len(rows) for split, rows in splits.items()},
-        **passages,
-    }
-    facts = {
-        "dataset": settings.dataset,
-        "seed": settings.seed,
-        "settings": _plain(settings),
-        "counts": counts,
-        "problems": account.problems[:LISTED_PROBLEMS],
-    }
-    return write_manifest(settings.out, _inputs(settings), outputs, facts)
+    with replaced(settings.out, _inputs(settings)) as folder:
+        outputs, passages = _write(settings, folder, splits, [*train, *validation])
+        counts = {
+            "records": account.records,
+            "malformed": dict(sorted(account.malformed.items())),
+            "unusable": dict(sorted(account.unusable.items())),
+            "questions": {split: len(questions) for split, questions in questions_of.items()},
+            "left_out": left_out,
+            "rows": {split: len(rows) for split, rows in splits.items()},
+            **passages,
+        }
+        facts = {
+            "dataset": settings.dataset,
+            "seed": settings.seed,
+            "settings": _plain(settings),
+            "counts": counts,
+            "problems": account.problems[:LISTED_PROBLEMS],
+        }
+        return write_manifest(folder, _inputs(settings), outputs, facts)
 
 
 def _write(
-    settings: ConvertSettings, splits: dict[str, list[Composed]], questions: list[Question]
+    settings: ConvertSettings, out: Path, splits: dict[str, list[Composed]], questions: list[Question]
 ) -> tuple[list[Path], dict[str, int]]:
-    """Writes all files but the manifest; what an earlier conversion left in the folder is removed.
+    """Writes all files but the manifest.
 
     Returns:
         the files, and the counts of `write_corpus`.
     """
-    out = settings.out
-    out.mkdir(parents=True, exist_ok=True)
-    remove_outputs(out)
     outputs = []
     for split, rows in splits.items():
         outputs.append(out / f"{split}.parquet")
@@ -199,7 +197,7 @@ def _write_supporting(path: Path, splits: dict[str, list[Composed]]) -> None:
                 file.write(json.dumps(row.to_supporting(split), ensure_ascii=False) + "\n")
 
 
-def _inputs(settings: ConvertSettings) -> Iterable[Path]:
+def _inputs(settings: ConvertSettings) -> list[Path]:
     return [*settings.inputs, *settings.validation_inputs, *([settings.aliases] if settings.aliases else [])]
 
 

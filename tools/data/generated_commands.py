@@ -1,4 +1,4 @@
-"""`mempo data variable-tracking`, `common-words` and `frequent-words`: texts made by rule, for agents that read."""
+"""`mempo data needles`, `variable-tracking`, `common-words` and `frequent-words`: texts made by rule, for agents that read."""
 
 from __future__ import annotations
 
@@ -35,6 +35,22 @@ class Options:
     seed: Annotated[
         int, typer.Option(help="Draws everything that is drawn; the same seed gives the same bytes.")
     ] = 0
+
+
+def needles(
+    options: Options,
+    kind: Annotated[str, typer.Option(help="single, multi_key or multi_value.")] = "single",
+    needles: Annotated[
+        int | None, typer.Option(min=1, help="Needles per text: 1 for single, otherwise 4 where not given.")
+    ] = None,
+) -> None:
+    """Numbers hidden in a text of no interest (RULER): the number of a key, or all its numbers in the order of the text.
+
+    Example: mempo data needles --kind multi_value --characters 128000 --out data/needles
+    """
+    from tools.data.needles import Needles
+
+    _write(options, lambda: Needles.of(kind, needles))
 
 
 def variable_tracking(
@@ -84,6 +100,7 @@ def frequent_words(
 
 def register(app: typer.Typer) -> None:
     """Adds the commands to `mempo data`."""
+    command(app, "needles")(needles)
     command(app, "variable-tracking")(variable_tracking)
     command(app, "common-words")(common_words)
     command(app, "frequent-words")(frequent_words)

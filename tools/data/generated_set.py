@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from mempo.task import Reference, Task
+from tools.data.data_folder import replaced
 from tools.data.generated_text import GeneratedText, TextMaker
-from tools.data.manifest import remove_outputs, write_manifest
+from tools.data.manifest import write_manifest
 from tools.data.records import DataError
 from tools.data.schema import QuestionRow, write_rows
 from tools.data.text_size import TextSize, largest
@@ -56,9 +57,10 @@ class GeneratedSet:
         maker, size = self.maker, self.size
         parts = largest(measured, size.limit, maker.least)
         if parts is None:
+            remedy = f"raise it, or {maker.to_shorten}" if maker.to_shorten else "raise it"
             raise DataError(
                 f"{maker.name}: the shortest text has {measured(maker.least)} {size.unit}, --{size.unit} is {size.limit}: "
-                f"raise it, or {maker.to_shorten}"
+                f"{remedy}"
             )
         return made(parts)
 
@@ -73,7 +75,8 @@ def write_generated_set(out: Path, made: GeneratedSet) -> dict[str, Any]:
     """Writes `validation.parquet` (`task.document` holds the text), `places.jsonl` and the manifest.
 
     `places.jsonl`: per question its id, the length of its text in the unit of the limit, where each answer stands in
-    it (characters from 0), and the text's SHA-256. The same settings give the same bytes.
+    it (characters from 0), and the text's SHA-256. The same settings give the same bytes. An error leaves the folder as it
+    was.
 
     Returns:
         the manifest.
@@ -81,33 +84,34 @@ def write_generated_set(out: Path, made: GeneratedSet) -> dict[str, Any]:
     Raises:
         DataError: no text can be that short.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    remove_outputs(out)
     maker, size = made.maker, made.size
-    outputs = [out / "validation.parquet", out / PLACES]
-    with outputs[1].open("w", encoding="utf-8", newline="\n") as places:
+    with replaced(out) as folder:
+        outputs = [folder / "validation.parquet", folder / PLACES]
+        count = write_rows(outputs[0], _rows(made, outputs[1]))
+        facts = {
+            "dataset": maker.name,
+            "seed": made.seed,
+            "settings": {
+                **vars(maker),
+                size.unit: size.limit,
+                "tokenizer": Path(size.tokenizer).name if size.tokenizer else None,
+            },
+            "counts": {"rows": {"validation": count}},
+        }
+        return write_manifest(folder, [], outputs, facts)
 
-        def rows() -> Iterator[QuestionRow]:
-            for index, text in enumerate(made.texts()):
-                row = made.row(index, text)
-                line = {
-                    "id": row.task.id,
-                    size.unit: size.measure(text.text),
-                    "places": {answer: maker.places(text.text, answer) for answer in text.answers},
-                    "sha256": hashlib.sha256(text.text.encode()).hexdigest(),
-                }
-                places.write(json.dumps(line) + "\n")
-                yield row
 
-        count = write_rows(outputs[0], rows())
-    facts = {
-        "dataset": maker.name,
-        "seed": made.seed,
-        "settings": {
-            **vars(maker),
-            size.unit: size.limit,
-            "tokenizer": Path(size.tokenizer).name if size.tokenizer else None,
-        },
-        "counts": {"rows": {"validation": count}},
-    }
-    return write_manifest(out, [], outputs, facts)
+def _rows(made: GeneratedSet, places: Path) -> Iterator[QuestionRow]:
+    """The rows; the line of each goes to `places`."""
+    maker, size = made.maker, made.size
+    with places.open("w", encoding="utf-8", newline="\n") as file:
+        for index, text in enumerate(made.texts()):
+            row = made.row(index, text)
+            line = {
+                "id": row.task.id,
+                size.unit: size.measure(text.text),
+                "places": {answer: maker.places(text.text, answer) for answer in text.answers},
+                "sha256": hashlib.sha256(text.text.encode()).hexdigest(),
+            }
+            file.write(json.dumps(line) + "\n")
+            yield row

@@ -22,7 +22,7 @@ class TextMaker(Protocol):
 
     Attributes:
         name: of the kind; the `data_source` of its rows.
-        to_shorten: which options make the shortest text shorter; ends an error message.
+        to_shorten: which options make the shortest text shorter, as the end of an error message; "" if none does.
         least: the fewest parts of a text.
     """
 

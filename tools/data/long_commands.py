@@ -1,4 +1,4 @@
-"""`mempo data long-context`, `needles`, `ruler-hqa` and `select`: data for agents that read."""
+"""`mempo data long-context`, `ruler-hqa` and `select`: data for agents that read."""
 
 from __future__ import annotations
 
@@ -37,11 +37,17 @@ def long_context(
     known: Annotated[
         list[Path] | None,
         typer.Option(
-            help="samples.jsonl of `mempo eval run --agent closed_book`: what it answers rightly is left out."
+            help="samples.jsonl of `mempo eval reading --setting closed_book`: what it answers rightly is left out."
         ),
     ] = None,
     train: Annotated[int | None, typer.Option(min=0, help="Questions to train on; default the rest.")] = None,
     validation: Annotated[int, typer.Option(min=0, help="Questions to hold out.")] = 100,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            help="The rows' data_source. Default: the data set's name; with --train 0, ruler_hqa_N (N documents)."
+        ),
+    ] = None,
     seed: Seed = 0,
 ) -> None:
     """Hide the gold paragraphs of each question among distractors (RULER's question answering); the places are recorded.
@@ -63,60 +69,39 @@ def long_context(
             train=train,
             validation=validation,
             seed=seed,
+            name=name,
         )
         counts = make_long_context(settings)["counts"]
     except (DataError, SchemaError) as error:
         fail(error)
     typer.echo(
         f"{out}: {counts['rows']['train']} train and {counts['rows']['validation']} validation rows among "
-        f"{counts['distractors']} paragraphs; {counts['known']} left out as known"
+        f"{counts['distractors']} paragraphs; {counts['known']} left out as known, "
+        f"{counts['gold_too_long']} because their gold paragraphs alone are over --tokens"
     )
-
-
-def needles(
-    out: Out,
-    kind: Annotated[str, typer.Option(help="single, multi_key or multi_value.")] = "single",
-    characters: Annotated[int, typer.Option(min=100, help="About the length of each text.")] = 32000,
-    needles: Annotated[int, typer.Option(min=1, help="Needles per text (not for single).")] = 4,
-    questions: Annotated[int, typer.Option(min=1, help="Rows of validation.parquet.")] = 100,
-    seed: Seed = 0,
-) -> None:
-    """Numbers hidden in a text of no interest (RULER): a check outside of the training distribution.
-
-    Example: mempo data needles --kind multi_value --characters 128000 --out data/needles
-    """
-    from tools.data.manifest import write_manifest
-    from tools.data.needles import NeedleSettings, needle_rows
-    from tools.data.schema import write_rows
-
-    try:
-        settings = NeedleSettings(kind, characters, needles)
-        write_rows(out / "validation.parquet", needle_rows(settings, questions, seed))
-    except (DataError, SchemaError) as error:
-        fail(error)
-    facts = {"dataset": f"needle_{kind}", "seed": seed, "settings": vars(settings)}
-    write_manifest(out, [], [out / "validation.parquet"], facts)
-    typer.echo(f"{out}: {questions} rows")
 
 
 def ruler_hqa(
     input: Annotated[Path, typer.Option("--input", help="An eval_N.json of MemAgent's, or of long-context.")],
     out: Out,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            help="The rows' data_source. Default: ruler_hqa_N where every `num_docs` is N, otherwise the file's name."
+        ),
+    ] = None,
 ) -> None:
     """Read an evaluation set in RULER-HQA's layout (`input`, `context`, `answers`).
 
     Example: mempo data ruler-hqa --input eval_200.json --out data/ruler_hqa_200
     """
-    from tools.data.manifest import write_manifest
-    from tools.data.ruler_hqa import read_ruler_hqa
-    from tools.data.schema import write_rows
+    from tools.data.ruler_hqa import convert_ruler_hqa
 
     try:
-        count = write_rows(out / "validation.parquet", read_ruler_hqa(input))
+        manifest = convert_ruler_hqa(input, out, name)
     except (DataError, SchemaError) as error:
         fail(error)
-    write_manifest(out, [input], [out / "validation.parquet"], {"dataset": "ruler_hqa"})
-    typer.echo(f"{out}: {count} rows")
+    typer.echo(f"{out}: {manifest['counts']['rows']['validation']} rows of {manifest['settings']['name']}")
 
 
 def select(
@@ -125,36 +110,49 @@ def select(
         list[Path],
         typer.Option(
             "--run",
-            help="Folder of a `mempo eval run` over them at a temperature; several, with other seeds.",
+            help="Folder of a `mempo eval run` or `reading` over all of --data, at a temperature above 0; several that "
+            "differ in --seed alone.",
         ),
     ],
     out: Out,
-    pass_at: Annotated[int, typer.Option(min=1, help="Answers that a question must have.")] = 8,
+    pass_at: Annotated[
+        int, typer.Option(min=1, help="Answers that a question must have; a failed request is none.")
+    ] = 8,
     low: Annotated[float, typer.Option(help="Lowest pass rate that is kept.")] = 0.1,
     high: Annotated[float, typer.Option(help="Highest pass rate that is kept.")] = 0.9,
     train: Annotated[
         int, typer.Option(min=1, help="Questions to train on, in an order that is frozen.")
     ] = 1000,
     held_out: Annotated[int, typer.Option(min=1, help="Questions to hold out, whatever the results.")] = 500,
+    model_revision: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the model that answered, for the manifest: at an endpoint the runs know its name alone."
+        ),
+    ] = None,
     seed: Seed = 0,
 ) -> None:
     """Keep the questions that a model sometimes gets right, and hold others out.
 
-    Example: mempo data select --data all/train.parquet --run r1 --run r2 … --run r8 --pass-at 8 --out data/fixed
+    Example: mempo data select --data all/train.parquet --run=runs/s{1..8} --pass-at 8 --out data/fixed
     """
-    from tools.data.select import SelectSettings
+    from tools.data.select import SelectSettings, listed
     from tools.data.select import select as make
 
     try:
-        counts = make(SelectSettings(data, run, out, pass_at, low, high, train, held_out, seed))["counts"]
+        settings = SelectSettings(data, run, out, pass_at, low, high, train, held_out, seed, model_revision)
+        counts = make(settings)["counts"]
     except (DataError, SchemaError) as error:
         fail(error)
-    typer.echo(f"{out}: {counts['rows']}; {counts['fitting']} of {counts['rated']} rated questions fit")
+    typer.echo(
+        f"{out}: {counts['rows']['train']} train and {counts['rows']['validation']} validation rows; "
+        f"{counts['fitting']} of {counts['questions'] - counts['rows']['validation']} questions fit, left out: "
+        f"{listed(counts['left_out'])}; failed samples: {listed(counts['failed_samples'])}"
+    )
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands to `mempo data`."""
     app.command("long-context")(long_context)
-    app.command("needles")(needles)
     app.command("ruler-hqa")(ruler_hqa)
     app.command("select")(select)

@@ -12,10 +12,11 @@ from typing import Any
 
 from mempo.task import Reference, Task
 from tools.data.convert import DATASETS
+from tools.data.data_folder import replaced
+from tools.data.hidden_paragraphs import Distractors, LongDocument, document_text, gold_of, hide
 from tools.data.known import read_right
 from tools.data.load import Account, load_questions
-from tools.data.manifest import remove_outputs, write_manifest
-from tools.data.passages import passage_id
+from tools.data.manifest import write_manifest
 from tools.data.question import Paragraph, Question
 from tools.data.records import DataError, read_records
 from tools.data.ruler_hqa import ruler_hqa_record
@@ -32,7 +33,7 @@ class LongContextSettings:
     Attributes:
         dataset: a key of `tools.data.convert.DATASETS` whose records hold paragraphs.
         inputs: files of records.
-        out: the data folder; its files are overwritten.
+        out: the data folder; what an earlier command wrote there is replaced.
         documents: paragraphs per document, or None.
         tokens: the most tokens per document (with `tokenizer`), or None; one of the two is given.
         tokenizer: folder or name of a Hugging Face tokenizer.
@@ -40,6 +41,8 @@ class LongContextSettings:
         known: samples.jsonl of evaluations without any document; questions answered rightly there are left out.
         train, validation: questions per split; validation comes first, and None takes the rest for training.
         seed: draws the splits, the distractors and the places.
+        name: `data_source` of all rows. None: the data set's, and without questions to train on the evaluation's, size
+            included: `ruler_hqa_50`, for other sets than HotpotQA `musique_50`, for a limit in tokens `ruler_hqa_2000_tokens`.
     """
 
     dataset: str
@@ -53,6 +56,7 @@ class LongContextSettings:
     train: int | None = None
     validation: int = 100
     seed: int = 0
+    name: str | None = None
 
     def __post_init__(self) -> None:
         if self.dataset not in DATASETS:
@@ -62,92 +66,11 @@ class LongContextSettings:
         if self.tokens is not None and self.tokenizer is None:
             raise DataError("--tokens counts with a tokenizer: give --tokenizer")
 
-
-@dataclass(frozen=True)
-class LongDocument:
-    """A document and where its gold paragraphs stand (from 1), in hop order."""
-
-    text: str
-    places: list[int]
-    paragraphs: int
-
-
-def document_text(paragraphs: Iterable[Paragraph]) -> str:
-    """Paragraphs as RULER and MemAgent lay them out: `Document 1:`, title, text, and a blank line between."""
-    return "\n\n".join(
-        f"Document {number}:\n{page.title}\n{page.text}" for number, page in enumerate(paragraphs, 1)
-    )
-
-
-class Distractors:
-    """Distinct paragraphs to hide others among."""
-
-    def __init__(self, paragraphs: Iterable[Paragraph]) -> None:
-        self._pages = list({passage_id(page): page for page in paragraphs if page.text}.values())
-
-    def __len__(self) -> int:
-        return len(self._pages)
-
-    def around(self, question: Question, rng: random.Random) -> Iterator[Paragraph]:
-        """Paragraphs that are not gold, by title: first those that came with the question, then others as drawn."""
-        gold = {page.title for page in question.gold}
-        own = {passage_id(page): page for page in question.paragraphs if page.text and page.title not in gold}
-        yield from own.values()
-        for page in rng.sample(self._pages, len(self._pages)):
-            if page.title not in gold and passage_id(page) not in own:
-                yield page
-
-
-def hide(
-    question: Question,
-    distractors: Distractors,
-    rng: random.Random,
-    *,
-    documents: int | None = None,
-    tokens: int | None = None,
-    count: CountTokens = len,
-) -> LongDocument:
-    """The gold paragraphs, each once, among distractors up to a number of paragraphs or of tokens.
-
-    Raises:
-        DataError: the gold paragraphs alone are more, or there are too few distractors.
-    """
-    gold = list({passage_id(page): page for page in question.gold}.values())
-    others = distractors.around(question, rng)
-    chosen: list[Paragraph] = []
-    if documents is not None:
-        chosen = [page for _, page in zip(range(documents - len(gold)), others, strict=False)]
-        if len(gold) + len(chosen) != documents:
-            raise DataError(
-                f"question {question.id!r}: {len(gold)} gold and {len(chosen)} distractor paragraphs, and {documents} "
-                "are asked for: give more --input or --corpus files"
-            )
-        return _placed(gold, chosen, rng)
-    assert tokens is not None
-    size = count(document_text(gold))
-    if size > tokens:
-        raise DataError(
-            f"question {question.id!r}: its gold paragraphs have {size} tokens, --tokens is {tokens}"
-        )
-    for page in others:
-        size += count(f"Document {len(gold) + len(chosen) + 1}:\n{page.title}\n{page.text}\n\n")
-        if size > tokens:
-            break
-        chosen.append(page)
-    else:
-        raise DataError(f"question {question.id!r}: all paragraphs together are less than {tokens} tokens")
-    while True:  # the parts may merge into more tokens than they have alone
-        made = _placed(gold, chosen, rng)
-        if count(made.text) <= tokens or not chosen:
-            return made
-        chosen.pop()
-
-
-def _placed(gold: Sequence[Paragraph], others: Sequence[Paragraph], rng: random.Random) -> LongDocument:
-    order = [*gold, *others]
-    rng.shuffle(order)
-    places = [order.index(page) + 1 for page in gold]
-    return LongDocument(document_text(order), places, len(order))
+    @property
+    def evaluation_name(self) -> str:
+        """Of an evaluation set, so that several sizes can be told apart in a report."""
+        task = "ruler_hqa" if self.dataset == "hotpotqa" else self.dataset
+        return f"{task}_{self.documents}" if self.documents else f"{task}_{self.tokens}_tokens"
 
 
 def make_long_context(settings: LongContextSettings) -> dict[str, Any]:
@@ -167,14 +90,18 @@ def make_long_context(settings: LongContextSettings) -> dict[str, Any]:
     questions = load_questions(settings.inputs, DATASETS[settings.dataset], account, seen)
     right = read_right(settings.known)
     known = [question for question in questions if question.id in right]
-    usable = [question for question in questions if question.gold and question.id not in right]
+    count = token_counter(settings.tokenizer) if settings.tokenizer else len
+    unknown = [question for question in questions if question.gold and question.id not in right]
+    most = settings.tokens
+    usable = [each for each in unknown if most is None or count(document_text(gold_of(each))) <= most]
+    too_long = len(unknown) - len(usable)
     random.Random(f"{settings.seed} split").shuffle(usable)
     train = len(usable) - settings.validation if settings.train is None else settings.train
     if min(train, settings.validation) < 0 or settings.validation + train > len(usable):
         raise DataError(
-            f"{len(usable)} usable questions ({len(known)} are answered without a document, "
-            f"{len(account.problems)} records malformed): {settings.validation} for validation and {train} for training "
-            "cannot be taken; give more --input, or lower --validation or --train"
+            f"{len(usable)} usable questions ({len(known)} are answered without a document, {too_long} have gold paragraphs "
+            f"over --tokens, {len(account.problems)} records malformed): {settings.validation} for validation and {train} for "
+            "training cannot be taken; give more --input, or lower --validation or --train"
         )
     if not train and not settings.validation:
         raise DataError("nothing to write: --train and --validation are both 0")
@@ -185,7 +112,7 @@ def make_long_context(settings: LongContextSettings) -> dict[str, Any]:
     distractors = Distractors(
         [*(page for q in questions for page in q.paragraphs), *_corpora(settings.corpora)]
     )
-    outputs = _write(settings, {split: part for split, part in parts.items() if part}, distractors)
+    source = settings.name or (settings.dataset if train else settings.evaluation_name)
     facts = {
         "dataset": settings.dataset,
         "seed": settings.seed,
@@ -193,29 +120,34 @@ def make_long_context(settings: LongContextSettings) -> dict[str, Any]:
             "documents": settings.documents,
             "tokens": settings.tokens,
             "tokenizer": Path(settings.tokenizer).name if settings.tokenizer else None,
+            "name": source,
         },
         "counts": {
             "records": account.records,
             "malformed": dict(sorted(account.malformed.items())),
             "without_gold": sum(not question.gold for question in questions),
             "known": len(known),
+            "gold_too_long": too_long,
             "distractors": len(distractors),
             "rows": {split: len(part) for split, part in parts.items()},
         },
         "problems": account.problems[:100],
     }
-    return write_manifest(
-        settings.out, [*settings.inputs, *settings.corpora, *settings.known], outputs, facts
-    )
+    inputs = [*settings.inputs, *settings.corpora, *settings.known]
+    with replaced(settings.out, inputs) as folder:
+        written = {split: part for split, part in parts.items() if part}
+        outputs = _write(settings, folder, source, written, distractors, count)
+        return write_manifest(folder, inputs, outputs, facts)
 
 
 def _write(
-    settings: LongContextSettings, parts: Mapping[str, Sequence[Question]], distractors: Distractors
+    settings: LongContextSettings,
+    out: Path,
+    source: str,
+    parts: Mapping[str, Sequence[Question]],
+    distractors: Distractors,
+    count: CountTokens,
 ) -> list[Path]:
-    out = settings.out
-    count = token_counter(settings.tokenizer) if settings.tokenizer else len
-    out.mkdir(parents=True, exist_ok=True)
-    remove_outputs(out)
     outputs = [out / PLACES]
     with outputs[0].open("w", encoding="utf-8", newline="\n") as places:
 
@@ -238,7 +170,7 @@ def _write(
                 "sha256": hashlib.sha256(document.text.encode()).hexdigest(),
             }
             places.write(json.dumps(line, ensure_ascii=False) + "\n")
-            return _row(settings.dataset, split, index, question, document), document
+            return _row(source, split, index, question, document), document
 
         for split, part in parts.items():
             outputs.append(out / f"{split}.parquet")
@@ -260,11 +192,11 @@ def _write(
     return outputs
 
 
-def _row(dataset: str, split: str, index: int, question: Question, document: LongDocument) -> QuestionRow:
+def _row(source: str, split: str, index: int, question: Question, document: LongDocument) -> QuestionRow:
     return QuestionRow(
         task=Task(question.id, question.question, document=document.text),
         reference=Reference([question.answers], list(dict.fromkeys(page.title for page in question.gold))),
-        data_source=question.source or dataset,
+        data_source=source,
         split=split,
         index=index,
         hops=question.hops,

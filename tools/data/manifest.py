@@ -31,15 +31,22 @@ def write_manifest(
     return manifest
 
 
-def remove_outputs(folder: Path) -> None:
-    """Removes the manifest of a data folder and the files that it lists; without a manifest nothing is touched."""
+def listed_outputs(folder: Path) -> list[str]:
+    """Names of the files that the manifest of a data folder lists; none without a manifest."""
     try:
         manifest = json.loads((folder / NAME).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
-        return
-    (folder / NAME).unlink()  # first: without one the folder is unfinished
-    for entry in manifest.get("outputs", []):
-        (folder / Path(entry["name"]).name).unlink(missing_ok=True)
+        return []
+    return [Path(entry["name"]).name for entry in manifest.get("outputs", [])]
+
+
+def remove_outputs(folder: Path) -> None:
+    """Removes the manifest of a data folder and the files that it lists; without a manifest nothing is touched."""
+    listed = listed_outputs(folder)
+    if listed:
+        (folder / NAME).unlink()  # first: without one the folder is unfinished
+    for name in listed:
+        (folder / name).unlink(missing_ok=True)
 
 
 def changed_outputs(folder: Path) -> list[str]:

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from mempo.task import Reference, Task
+from tools.data.data_folder import replaced
+from tools.data.manifest import write_manifest
 from tools.data.question import MalformedRecord, string, usable_answers
 from tools.data.records import DataError, read_records
-from tools.data.schema import QuestionRow
+from tools.data.schema import QuestionRow, write_rows
 
 
 def ruler_hqa_record(row: QuestionRow, documents: int) -> dict[str, Any]:
@@ -27,8 +29,17 @@ def ruler_hqa_record(row: QuestionRow, documents: int) -> dict[str, Any]:
     }
 
 
-def read_ruler_hqa(path: Path) -> Iterator[QuestionRow]:
+def evaluation_name(path: Path) -> str:
+    """`ruler_hqa_N` for a file whose documents are of N paragraphs each; otherwise the file's own name."""
+    sizes = {str(record.get("num_docs")) for _, record in read_records(path) if isinstance(record, dict)}
+    return f"ruler_hqa_{size}" if len(sizes) == 1 and (size := sizes.pop()).isdigit() else path.stem
+
+
+def read_ruler_hqa(path: Path, source: str) -> Iterator[QuestionRow]:
     """The questions of such a file (JSON lines, or a list) as rows of a validation split.
+
+    Args:
+        source: the rows' `data_source`.
 
     Raises:
         DataError: a record lacks a field, naming place and field.
@@ -47,9 +58,30 @@ def read_ruler_hqa(path: Path) -> Iterator[QuestionRow]:
             yield QuestionRow(
                 task=Task(str(name), string(record, "input"), document=document),
                 reference=Reference([usable_answers(given, "answers")]),
-                data_source=path.stem,
+                data_source=source,
                 split="validation",
                 index=number,
             )
         except MalformedRecord as error:
             raise DataError(f"{path}: {place}: {error}") from error
+
+
+def convert_ruler_hqa(path: Path, out: Path, name: str | None = None) -> dict[str, Any]:
+    """Writes such a file as `validation.parquet` and the manifest; returns the latter.
+
+    Args:
+        name: the rows' `data_source`; None takes `evaluation_name`.
+
+    Raises:
+        DataError, SchemaError: a record lacks a field, two have one id, or there is none.
+    """
+    source = name or evaluation_name(path)
+    with replaced(out, [path]) as folder:
+        output = folder / "validation.parquet"
+        count = write_rows(output, read_ruler_hqa(path, source))
+        facts = {
+            "dataset": "ruler_hqa",
+            "settings": {"name": source},
+            "counts": {"rows": {"validation": count}},
+        }
+        return write_manifest(folder, [path], [output], facts)

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from tools.data.generated_text import GeneratedText
 from tools.data.made_up_words import VARIABLE, made_up_words
-from tools.data.needles import NOISE
+from tools.data.noise import hide_in_noise
 from tools.data.records import DataError
 
 MOST = 1000  # chains, and hops: far below the number of five-digit values and of variable names
@@ -56,19 +56,12 @@ class VariableTracking:
             for chain, value in zip(chains, values, strict=True)
         ]
         asked = rng.randrange(self.chains)
-        places = sorted(rng.sample(range(parts + 1), len(turns)))
-        hidden = {place: next(waiting[chain]) for place, chain in zip(places, turns, strict=True)}
-        sentences = []
-        for place in range(parts + 1):
-            if place in hidden:
-                sentences.append(hidden[place])
-            if place < parts:
-                sentences.append(NOISE[place % len(NOISE)])
+        text = hide_in_noise([next(waiting[chain]) for chain in turns], parts, rng)
         question = (
             f"Which {length} variables hold the value {values[asked]} in the text, given to them directly or through other "
             "variables? Name them in the order in which the text assigns them, separated by semicolons."
         )
-        return GeneratedText(" ".join(sentences), question, chains[asked])
+        return GeneratedText(text, question, chains[asked])
 
     def places(self, text: str, answer: str) -> list[int]:
         """Where the variable is assigned."""

@@ -24,13 +24,15 @@ from tools.data.frequent_words import FREQUENT, FrequentWords
 from tools.data.generated_set import GeneratedSet
 from tools.data.generated_text import GeneratedText, TextMaker
 from tools.data.made_up_words import VARIABLE, WORD, made_up_words
-from tools.data.manifest import changed_outputs
+from tools.data.manifest import changed_outputs, write_manifest
+from tools.data.needles import KINDS, Needles
 from tools.data.records import DataError
 from tools.data.schema import QuestionRow, read_rows
 from tools.data.text_size import TextSize
 from tools.data.variable_tracking import VariableTracking
 
 COMMANDS = {
+    "needles": ["--kind", "multi_value", "--needles", "3"],
     "variable-tracking": ["--chains", "2", "--hops", "3"],
     "common-words": ["--repeats", "6", "--other-repeats", "2"],
     "frequent-words": ["--exponent", "1.8"],
@@ -60,6 +62,38 @@ def run(command: str, out: Path, *more: str, size: int = 3000) -> list[QuestionR
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
     return read_rows(out / "validation.parquet")
+
+
+@given(
+    kind=st.sampled_from(list(KINDS)),
+    needles=st.integers(1, 6),
+    characters=st.integers(1000, 6000),
+    seed=seeds,
+)
+def test_needles_stand_apart_in_their_text_and_answers_in_its_order(
+    kind: str, needles: int, characters: int, seed: int
+) -> None:
+    maker = Needles.of(kind, None if kind == "single" else needles)
+    text = made(maker, characters, seed)
+    found = re.findall(r"special magic numbers for (\w+) is: (\d{7})\.", text.text)
+    assert len(found) == maker.needles == (1 if kind == "single" else needles)
+    assert not re.search(r"is: \d{7}\. One of", text.text)
+    (key,) = {key for key, _ in found if f" for {key} in the text" in text.question}
+    assert text.answers == [value for at, value in found if at == key]
+    assert len({at for at, _ in found}) == (1 if kind == "multi_value" else maker.needles)
+    assert not any(value in text.question for _, value in found)
+    assert characters - len(text.text) <= len(" There and back again.")
+
+
+def test_a_kind_has_its_own_number_of_needles_and_a_single_one_fits_a_short_text(tmp_path: Path) -> None:
+    for kind, number in KINDS.items():
+        out = tmp_path / kind
+        words = ["needles", "--kind", kind, "--characters", str(100 * number), "--questions", "2"]
+        result = CliRunner().invoke(app, [*words, "--out", str(out)])
+        assert result.exit_code == 0, result.output
+        assert json.loads((out / "manifest.json").read_text())["settings"]["needles"] == number
+        for row in read_rows(out / "validation.parquet"):
+            assert row.task.document.count("special magic numbers") == number
 
 
 @given(chains=st.integers(1, 4), hops=st.integers(1, 5), characters=st.integers(1500, 6000), seed=seeds)
@@ -166,13 +200,17 @@ def test_rows_have_an_objective_per_answer_and_places_are_recorded(command: str,
         assert line["sha256"] == hashlib.sha256(text.encode()).hexdigest()
         assert list(line["places"]) == answers
         for answer, places in line["places"].items():
-            if command == "variable-tracking":
+            if command == "needles":
+                assert [text[at:].startswith(f"{answer}.") for at in places] == [True]
+            elif command == "variable-tracking":
                 assert [text[at:].startswith(f"{answer} = ") for at in places] == [True]
             else:
                 assert {text[at : at + len(answer)] for at in places} == {answer}
                 assert len(set(places)) == text.split().count(answer)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
-    assert manifest["dataset"] == rows[0].data_source == command.replace("-", "_")
+    name = "needle_multi_value" if command == "needles" else command.replace("-", "_")
+    assert manifest["dataset"] == rows[0].data_source == name
+    assert manifest["counts"] == {"rows": {"validation": 3}}
     assert manifest["settings"]["characters"] == 3000
     options = {
         name.strip("-").replace("-", "_"): value
@@ -231,6 +269,20 @@ def test_answers_count_by_position_for_the_strict_verifiers_and_anywhere_for_the
         ),
         ("frequent-words --exponent 1 --characters 9000", "exponent is 1.0: write a number above 1"),
         ("frequent-words --exponent nan --characters 9000", "exponent is nan: write a number above 1"),
+        ("needles --characters 60", r"the shortest text has \d+ characters, --characters is 60: raise it$"),
+        ("needles --kind multi_key --characters 100", "raise it, or lower --needles"),
+        (
+            "needles --needles 2 --characters 900",
+            "needles is 2, and the kind single hides one: leave --needles out",
+        ),
+        (
+            "needles --kind multi_key --needles 99 --characters 9000",
+            r"needles is 99: write a number from 1 to \d+",
+        ),
+        (
+            "needles --kind two --characters 900",
+            "kind 'two' is unknown; known are single, multi_key, multi_value",
+        ),
         ("common-words", "give exactly one of --characters and --tokens"),
         ("common-words --tokens 9000 --tokenizer ./none", "--tokenizer ./none: cannot be loaded"),
     ],
@@ -238,8 +290,33 @@ def test_answers_count_by_position_for_the_strict_verifiers_and_anywhere_for_the
 def test_settings_that_no_text_can_meet_are_named(words: str, told: str, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [*words.split(), "--out", str(tmp_path / "out")])
     assert result.exit_code == 1
-    assert re.search(told, result.output), result.output
+    assert re.search(told, result.output.strip()), result.output
     assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+@every_command
+@pytest.mark.parametrize("size", [["--characters", "20"], ["--tokens", "900", "--tokenizer", "./none"]])
+def test_an_error_leaves_an_earlier_data_folder_as_it_was(
+    command: str, size: list[str], tmp_path: Path
+) -> None:
+    run(command, tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert len(before) == 3
+    result = CliRunner().invoke(app, [command, *COMMANDS[command], *size, "--out", str(tmp_path)])
+    assert result.exit_code == 1
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@every_command
+def test_no_file_of_another_data_set_is_left_beside_the_manifest(command: str, tmp_path: Path) -> None:
+    earlier = ["train.parquet", "eval_50.jsonl", "places.jsonl"]
+    for name in earlier:
+        (tmp_path / name).write_text("of long-context")
+    write_manifest(tmp_path, [], [tmp_path / name for name in earlier], {})
+    run(command, tmp_path)
+    listed = {entry["name"] for entry in json.loads((tmp_path / "manifest.json").read_text())["outputs"]}
+    assert {path.name for path in tmp_path.iterdir()} == {*listed, "manifest.json"}
+    assert listed == {"validation.parquet", "places.jsonl"}
 
 
 @given(seed=seeds, few=st.integers(0, 50), more=st.integers(0, 50))

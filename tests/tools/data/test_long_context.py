@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import shutil
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from eval.reading_settings import reading_settings
 from tests.mempo.support import qwen_folder
 from tools.data.cli import app
+from tools.data.hidden_paragraphs import Distractors, hide
 from tools.data.hotpotqa import parse_hotpotqa
-from tools.data.long_context import Distractors, LongContextSettings, hide, make_long_context
+from tools.data.long_context import LongContextSettings, make_long_context
 from tools.data.manifest import changed_outputs
 from tools.data.question import Paragraph
 from tools.data.records import DataError, read_records
@@ -93,7 +96,12 @@ def test_places_are_drawn_by_the_seed_and_question_alone(records: Path, tmp_path
 
 def test_questions_that_are_answered_without_a_document_are_left_out(records: Path, tmp_path: Path) -> None:
     samples = tmp_path / "samples.jsonl"
-    lines = [{"id": "q1", "em_each": [True]}, {"id": "q2", "em_each": [False]}]
+    failure = {"cause": "connection", "message": ""}
+    lines = [
+        {"id": "q1", "em_each": [True], "failure": None},
+        {"id": "q2", "em_each": [False], "failure": None},
+        {"id": "q3", "em_each": [False], "failure": failure},
+    ]
     samples.write_text("".join(json.dumps(line) + "\n" for line in lines))
     manifest = make(records, tmp_path / "out", known=[samples])
     assert manifest["counts"]["known"] == 1  # type: ignore[index]
@@ -148,64 +156,112 @@ def test_a_corpus_gives_further_distractors(records: Path, tmp_path: Path) -> No
 
 
 def test_the_evaluation_file_reads_back_as_the_same_questions(records: Path, tmp_path: Path) -> None:
-    make(records, tmp_path / "a")
-    result = CliRunner().invoke(
-        app, ["ruler-hqa", "--input", str(tmp_path / "a" / "eval_8.jsonl"), "--out", str(tmp_path / "b")]
-    )
-    assert result.exit_code == 0, result.output
+    make(records, tmp_path / "a", train=0)
+    read(tmp_path / "a" / "eval_8.jsonl", tmp_path / "b")
     ours, again = (read_rows(tmp_path / name / "validation.parquet") for name in "ab")
     assert [row.task for row in ours] == [row.task for row in again]
     assert [row.reference.answers for row in ours] == [row.reference.answers for row in again]
+    assert [row.data_source for row in ours] == [row.data_source for row in again] == ["ruler_hqa_8"] * 4
     line = json.loads((tmp_path / "a" / "eval_8.jsonl").read_text().splitlines()[0])
     assert set(line) == {"index", "id", "input", "context", "answers", "num_docs"}
 
 
-def test_needles_stand_in_their_text_and_answers_in_its_order(tmp_path: Path) -> None:
-    for kind, objectives in (("single", 1), ("multi_key", 1), ("multi_value", 4)):
-        out = tmp_path / kind
-        result = CliRunner().invoke(
-            app, ["needles", "--kind", kind, "--characters", "4000", "--questions", "5", "--out", str(out)]
-        )
-        assert result.exit_code == 0, result.output
-        for row in read_rows(out / "validation.parquet"):
-            text = row.task.document
-            values = [aliases[0] for aliases in row.reference.answers]
-            assert len(values) == row.task.objectives == objectives
-            assert all(text.count(value) == 1 for value in values)
-            assert [text.index(value) for value in values] == sorted(text.index(value) for value in values)
-            assert text.count("special magic numbers") == (1 if kind == "single" else 4)
-            assert 3500 < len(text) < 5000
-            assert not any(value in row.task.question for value in values)
+def read(file: Path, out: Path, *more: str) -> None:
+    result = CliRunner().invoke(app, ["ruler-hqa", "--input", str(file), "--out", str(out), *more])
+    assert result.exit_code == 0, result.output
 
 
-def test_selection_keeps_the_middle_and_holds_out_without_looking(records: Path, tmp_path: Path) -> None:
-    make(records, tmp_path / "a", validation=1)
-    ids = [row.task.id for row in read_rows(tmp_path / "a" / "train.parquet")]
-    runs = []
-    for number in range(8):
-        run = tmp_path / f"run{number}"
-        run.mkdir()
-        lines = [
-            {"id": name, "em_each": [place % 3 == 0 or (place % 3 == 1 and number < 4)]}
-            for place, name in enumerate(ids)
-        ]
-        (run / "samples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        (run / "settings.json").write_text(json.dumps({"model": {"name": "m"}, "sampling": {"seed": number}}))
-        runs += ["--run", str(run)]
-    arguments = ["select", "--data", str(tmp_path / "a" / "train.parquet"), *runs, "--pass-at", "8"]
-    for out in ("x", "y"):
-        more = ["--train", "2", "--held-out", "4", "--out", str(tmp_path / out)]
-        result = CliRunner().invoke(app, [*arguments, *more])
-        assert result.exit_code == 0, result.output
-    kept = json.loads((tmp_path / "x" / "ids.json").read_text())
-    assert kept == json.loads((tmp_path / "y" / "ids.json").read_text())
-    assert set(kept["pass_rate"].values()) == {0.5}
-    assert not set(kept["train"]) & set(kept["validation"])
-    assert [row.task.id for row in read_rows(tmp_path / "x" / "train.parquet")] == kept["train"]
-    manifest = json.loads((tmp_path / "x" / "manifest.json").read_text())
-    assert manifest["models"][3] == {"model": {"name": "m"}, "sampling": {"seed": 3}}
-    result = CliRunner().invoke(
-        app, [*arguments, "--train", "9", "--held-out", "4", "--out", str(tmp_path / "z")]
-    )
-    assert result.exit_code == 1
-    assert "of 9 with 8 answers" in result.output
+def sources(folder: Path) -> dict[str, set[str]]:
+    return {path.stem: {row.data_source for row in read_rows(path)} for path in folder.glob("*.parquet")}
+
+
+def test_an_evaluation_set_is_named_with_its_size_and_a_training_set_as_its_data_set(
+    records: Path, tmp_path: Path
+) -> None:
+    sizes: list[tuple[dict[str, object], str]] = [
+        ({"documents": 6}, "ruler_hqa_6"),
+        ({"documents": 8}, "ruler_hqa_8"),
+        ({"documents": 8, "name": "mine"}, "mine"),
+    ]
+    for changes, name in sizes:
+        make(records, tmp_path / "out", train=0, **changes)
+        assert sources(tmp_path / "out") == {"validation": {name}}
+    make(records, tmp_path / "out")
+    assert sources(tmp_path / "out") == {"train": {"hotpotqa"}, "validation": {"hotpotqa"}}
+    make(records, tmp_path / "out", name="mine")
+    assert sources(tmp_path / "out") == {"train": {"mine"}, "validation": {"mine"}}
+    settings = LongContextSettings("musique", [records], tmp_path, tokens=2000, tokenizer="x")
+    assert settings.evaluation_name == "musique_2000_tokens"
+
+
+def test_a_file_in_the_layout_of_ruler_hqa_is_named_by_its_size_or_as_told(tmp_path: Path) -> None:
+    line = {"index": 0, "input": "Who?", "context": "Ann.", "answers": ["Ann"]}
+    for sizes, name in (([50, 50], "ruler_hqa_50"), ([50, 51], "eval"), ([None, None], "eval")):
+        lines = [{**line, "index": index, "num_docs": size} for index, size in enumerate(sizes)]
+        (tmp_path / "eval.json").write_text(json.dumps(lines))
+        read(tmp_path / "eval.json", tmp_path / "out")
+        assert sources(tmp_path / "out") == {"validation": {name}}
+    read(tmp_path / "eval.json", tmp_path / "out", "--name", "ruler_hqa_50")
+    assert sources(tmp_path / "out") == {"validation": {"ruler_hqa_50"}}
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["settings"] == {
+        "name": "ruler_hqa_50"
+    }
+
+
+def test_a_folder_holds_what_its_manifest_lists_and_an_error_changes_nothing(
+    records: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    make(records, out)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert set(before) == {
+        "train.parquet",
+        "validation.parquet",
+        "eval_8.jsonl",
+        "places.jsonl",
+        "manifest.json",
+    }
+    with pytest.raises(DataError, match="give more --input or --corpus"):
+        make(records, out, documents=100)
+    (tmp_path / "bad.jsonl").write_text('{"input": "Who?", "context": "Ann.", "answers": ["Ann"]}\n{}\n')
+    refused = [tmp_path / "bad.jsonl", out / "eval_8.jsonl"]
+    for file, told in zip(refused, ("line 2: field answers", "choose another folder"), strict=True):
+        result = CliRunner().invoke(app, ["ruler-hqa", "--input", str(file), "--out", str(out)])
+        assert result.exit_code == 1
+        assert told in " ".join(result.output.split())
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    read(Path(shutil.copy(out / "eval_8.jsonl", tmp_path)), out)
+    assert {path.name for path in out.iterdir()} == {"validation.parquet", "manifest.json"}
+    assert changed_outputs(out) == []
+
+
+@pytest.mark.skipif(qwen_folder() is None, reason="needs a tokenizer")
+def test_questions_whose_gold_paragraphs_are_over_the_limit_are_left_out_and_counted(
+    records: Path, tmp_path: Path
+) -> None:
+    given = [record(number) for number in range(12)]
+    given[5]["context"][0][1] = ["Ann 5 was born in Town 5. " * 60]  # type: ignore[index]
+    records.write_text(json.dumps(given))
+    found = make(records, tmp_path / "out", documents=None, tokens=150, tokenizer=str(qwen_folder()))
+    assert found["counts"]["gold_too_long"] == 1  # type: ignore[index]
+    ids = {
+        row.task.id
+        for split in ("train", "validation")
+        for row in read_rows(tmp_path / "out" / f"{split}.parquet")
+    }
+    assert ids == {f"q{number}" for number in range(12)} - {"q5"}
+
+
+@needs_hotpot
+@pytest.mark.skipif(qwen_folder() is None, reason="needs a tokenizer")
+def test_documents_of_2000_tokens_fit_the_short_recipe(tmp_path: Path) -> None:
+    from tests.mempo.support import qwen_tokens
+
+    agent = reading_settings("memagent_short")
+    make(HOTPOT, tmp_path, documents=None, tokens=2000, tokenizer=str(qwen_folder()), validation=60, train=0)
+    chunks = [
+        len(qwen_tokens("qwen3").chunks(row.task.document, agent["max_observation_tokens"]))
+        for row in read_rows(tmp_path / "validation.parquet")
+    ]
+    assert len(chunks) == 60
+    assert set(chunks) == {agent["max_turns"] - 1}
