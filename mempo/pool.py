@@ -19,7 +19,11 @@ class Pool(Protocol):
     """Other processes that carry out calls."""
 
     async def run(self, call: bytes, deadline_s: float) -> bytes:
-        """The reply to a packed call (`mempo.pool_call`); never raises for anything that the call does."""
+        """The reply to a packed call (`mempo.pool_call`); never raises for anything that the call does.
+
+        Raises:
+            RuntimeError: the pool is closed, or cannot be used from here.
+        """
         ...
 
 
@@ -40,13 +44,16 @@ async def in_pool(function: Callable[..., Result], *args: object, deadline_s: fl
     """`function(*args)`, carried out in another process; other rollouts go on meanwhile.
 
     Args:
-        function: of a module, as pickle wants it.
-        deadline_s: seconds from the moment a process takes the call, its start included; the wait for it is not counted.
+        function: of a module that the process can import; not of the program itself (`__main__`), which it does not.
+        deadline_s: seconds from the moment the function begins until its result is here. The wait for a process, its
+            start and the import of the function's module are not counted: they have a deadline of their own.
 
     Raises:
-        RolloutError: with the class of the function's exception as the cause, or `pool_process_died`, `pool_deadline`,
-            `pool_actor_died`. It costs this rollout alone.
-        ValueError: the call cannot be pickled.
+        RolloutError: with the class of the function's exception as the cause, or `pool_start` (it did not come to run),
+            `pool_deadline`, `pool_process_died`, `pool_actor_died`, `pool_reply_unreadable` (its result cannot be
+            unpickled). It costs this rollout alone.
+        ValueError: the call cannot be pickled, or the function belongs to the program itself.
+        RuntimeError: there is no pool; it is closed; or it belongs to another event loop.
     """
     pool = _in_use.get(None)
     if pool is None:

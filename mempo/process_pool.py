@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import threading
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from multiprocessing import get_context, parent_process
 
-from mempo.pool_call import failed, perform
+from mempo.agents.base import RolloutError
+from mempo.call_process import CallProcess
+from mempo.pool_call import failed
+
+# From the moment a process is wanted until its function begins: start, imports and transfer on a busy machine.
+START_DEADLINE_S = 180.0
 
 
 class ProcessPool:
-    """At most `processes` processes, started when they are first needed.
-
-    Each has an executor of its own: in a common one, a process that dies would take all running and waiting calls along.
-    So it takes its own call only, and the next one starts it anew.
-    """
+    """At most `processes` processes, started when they are first needed. It belongs to the event loop that uses it first."""
 
     def __init__(self, processes: int) -> None:
         if processes < 1:
@@ -29,81 +24,107 @@ class ProcessPool:
         self._idle: asyncio.LifoQueue[_Worker] = asyncio.LifoQueue()
         for worker in self._workers:
             self._idle.put_nowait(worker)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
 
     async def run(self, call: bytes, deadline_s: float) -> bytes:
-        """The reply to a packed call, see `mempo.pool.Pool`; failed with `pool_process_died` or `pool_deadline`."""
+        """The reply to a packed call, see `mempo.pool.Pool`.
+
+        Failed with `pool_process_died`, `pool_deadline`, or `pool_start` if the function did not come to run.
+
+        Raises:
+            RuntimeError: the pool was closed, before or meanwhile, or it belongs to another event loop.
+        """
+        self._loop = self._loop or asyncio.get_running_loop()
+        if self._loop is not asyncio.get_running_loop():
+            raise RuntimeError("this process pool belongs to another event loop: make one for each")
+        self._check_open()
         worker = await self._idle.get()
         try:
-            return await worker.run(call, deadline_s)
+            self._check_open()
+            reply = await worker.run(call, deadline_s)
         finally:
             self._idle.put_nowait(worker)
+        self._check_open()
+        return reply
 
     def close(self) -> None:
-        """Ends the processes, and with them what they are doing."""
+        """Ends the processes, and with them what they are doing. Whoever waits for a call, or comes later, is told so."""
+        self._closed = True
         for worker in self._workers:
-            worker.end()
+            worker.kill()  # at work, it is ended by its own call
+        while not self._idle.empty():
+            self._idle.get_nowait().end()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("this process pool is closed: nothing can be carried out in it any more")
 
 
 class _Worker:
     """One process, started when it is needed; a call that does not finish ends it."""
 
     def __init__(self) -> None:
-        self._executor: ProcessPoolExecutor | None = None
-        self._pid: Future[int] = Future()
+        self._process: CallProcess | None = None
 
     async def run(self, call: bytes, deadline_s: float) -> bytes:
         finished = False
         try:
-            async with asyncio.timeout(deadline_s):
-                reply = await asyncio.wrap_future(self._submit(call))
+            reply = await self._begin(call) or await self._reply(deadline_s)
             finished = True
-        except TimeoutError:
-            return failed("pool_deadline", f"not done in {deadline_s:g} s; its process was ended")
-        except BrokenProcessPool:
-            return failed(
-                "pool_process_died", "its process ended without a reply: killed, out of memory, or os._exit"
-            )
+        except RolloutError as error:
+            return failed(error.cause, str(error))
         finally:
             if not finished:  # also when the caller was cancelled
                 self.end()
         return reply
 
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+
     def end(self) -> None:
-        """Kills the process, or as soon as it has come up."""
-        if self._executor is not None:
-            self._pid.add_done_callback(_kill)
-            self._executor.shutdown(wait=False)
-            self._executor = None
+        if self._process is not None:
+            self._process.end()
+            self._process = None
 
-    def _submit(self, call: bytes) -> Future[bytes]:
+    async def _begin(self, call: bytes) -> bytes:
+        """Empty once the function runs; else the reply."""
         try:
-            return self._started().submit(perform, call)
-        except BrokenProcessPool:  # it ended while it was idle: no fault of this call
-            self.end()
-            return self._started().submit(perform, call)
+            async with asyncio.timeout(START_DEADLINE_S):
+                if self._process is not None:
+                    with suppress(
+                        EOFError, ConnectionError
+                    ):  # it ended while it was idle: no fault of this call
+                        return await self._process.ask(call)
+                    self.end()
+                self._process = CallProcess()
+                return await self._process.ask(call)
+        except TimeoutError:
+            raise RolloutError(
+                "pool_start",
+                f"the function did not begin in {START_DEADLINE_S:g} s; its process was ended. Either the machine is "
+                "overloaded, or the import of the function's module hangs",
+            ) from None
+        except (EOFError, ConnectionError):
+            raise RolloutError(
+                "pool_start",
+                "its process ended before the function began, while it started or imported the function's module: its "
+                "last words are in the log",
+            ) from None
+        except OSError as error:
+            raise RolloutError("pool_start", f"no process could be started: {error}") from error
 
-    def _started(self) -> ProcessPoolExecutor:
-        if self._executor is None:
-            # Not fork: threads of the event loop's process may hold locks.
-            self._executor = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_begin)
-            self._pid = self._executor.submit(os.getpid)
-        return self._executor
-
-
-def _kill(pid: Future[int]) -> None:
-    if pid.exception() is None:
-        with suppress(ProcessLookupError):
-            os.kill(pid.result(), signal.SIGKILL)
-
-
-def _begin() -> None:
-    """In the new process: Ctrl-C is the parent's to answer, and when the parent is gone, so is this one."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    async def _reply(self, deadline_s: float) -> bytes:
+        assert self._process is not None
+        try:
+            async with asyncio.timeout(deadline_s):
+                return await self._process.answer()
+        except TimeoutError:
+            raise RolloutError(
+                "pool_deadline", f"not done in {deadline_s:g} s; its process was ended"
+            ) from None
+        except (EOFError, ConnectionError):
+            raise RolloutError(
+                "pool_process_died", "its process ended without a reply: killed, out of memory, or os._exit"
+            ) from None

@@ -39,7 +39,8 @@ def pooled(*, deadline_s: float) -> Callable[[Verifier], Verifier]:
     """Decorates a verifier that computes for long: it asks for the process pool (`mempo.pool`).
 
     Args:
-        deadline_s: seconds that one verdict may take; a rollout that takes longer fails with `pool_deadline`.
+        deadline_s: seconds that one verdict may take; a rollout that takes longer fails with `pool_deadline`. The start of
+            a process is not counted; what the verifier imports is, once in each process.
     """
     if deadline_s <= 0:
         raise ValueError(f"pooled: deadline_s is {deadline_s}, it must be above 0")
@@ -97,6 +98,8 @@ VERIFIERS: dict[str, Verifier] = {
 }
 # Reported side by side wherever answers are boxed.
 BOXED = ("boxed_exact", "boxed_em", "lenient")
+# Never a reward to train on: they can be had by listing guesses.
+NOT_FOR_TRAINING = ("lenient",)
 
 
 def verify(name: str, trajectory: Trajectory, reference: Reference) -> tuple[AnswerScore, Verdict]:

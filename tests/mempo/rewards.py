@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
+import socket
+import subprocess
 import sys
+import time
 from pathlib import Path
 
+from mempo import call_server
 from mempo.agents.base import RolloutError
 from mempo.answers import AnswerScore
 from mempo.task import Reference
@@ -18,10 +23,8 @@ NOT_A_FUNCTION = 3
 @pooled(deadline_s=60)
 def in_another_process(trajectory: Trajectory, reference: Reference, score: AnswerScore) -> Verdict:
     """`tagged`, which refuses to run where the rollouts do."""
-    import multiprocessing
-
-    if multiprocessing.parent_process() is None:
-        raise AssertionError("this reward was to run in the pool")
+    if os.getsid(0) != os.getpid():
+        raise AssertionError("this reward was to run in the pool, whose processes lead a session each")
     return tagged(trajectory, reference, score)
 
 
@@ -80,6 +83,70 @@ def give_up() -> None:
 
 def unpicklable() -> object:
     return lambda: None
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise KeyError("text")
+
+
+def raise_unspeakable() -> None:
+    raise Unspeakable
+
+
+class Unreadable:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return int, ("no number",)
+
+
+def return_unreadable() -> Unreadable:
+    return Unreadable()
+
+
+def hold_the_interpreter(path: str) -> None:
+    """C code that runs for longer than any test, and lets no other thread of its process run."""
+    Path(path).write_text(str(os.getpid()), encoding="utf-8")
+    re.match(r"(a+)+$", "a" * 60 + "b")
+
+
+def start_another(path: str) -> None:
+    """Waits for a process of its own, whose number it leaves in `path`."""
+    with subprocess.Popen(["sleep", "1000"]) as started:
+        Path(path).write_text(str(started.pid), encoding="utf-8")
+
+
+def start_another_and_die(path: str) -> None:
+    """Dies, but leaves a process that has inherited all there is to inherit."""
+    started = subprocess.Popen(["sleep", "1000"], close_fds=False)
+    Path(path).write_text(str(started.pid), encoding="utf-8")
+    os._exit(3)
+
+
+def reply_by_half(then: str) -> bytes:
+    """Its reply stops in the middle: the process dies (`die`) or hangs (`hang`) then."""
+    whole = call_server._send
+
+    def half(caller: socket.socket, message: bytes) -> None:
+        if not message:
+            return whole(caller, message)
+        caller.sendall(call_server.LENGTH.pack(len(message)))
+        caller.sendall(message[: len(message) // 2])
+        if then == "die":
+            os._exit(9)
+        time.sleep(1000)
+        return None
+
+    call_server._send = half
+    return bytes(10_000_000)
+
+
+def fork_and_die(path: str) -> None:
+    """Dies, but leaves a child that has all its files open."""
+    child = os.fork()
+    if child == 0:
+        time.sleep(1000)
+    Path(path).write_text(str(child), encoding="utf-8")
+    os._exit(3)
 
 
 FATES = {"die": die, "refuse": refuse, "leave": leave, "give_up": give_up}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
 
+from mempo import call_process, process_pool
 from mempo.agents.base import RolloutError
 from mempo.pool import in_pool, pool_in_use
 from mempo.process_pool import ProcessPool
@@ -55,11 +57,11 @@ WRONG = rolled(SEARCH_TURN, ANSWER_TURN.replace("\nMira Voss\n", "\nOslo\n"))
 
 
 def gone(pid: int) -> bool:
+    """Not there, or dead and waiting for its parent to take note."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return True
-    return False
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -69,6 +71,39 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 def wait_until_gone(pid: int) -> None:
     wait_until(lambda: gone(pid))
+
+
+def children() -> set[int]:
+    """Those of this process that are alive."""
+    return {child.pid for child in psutil.Process().children() if not gone(child.pid)}
+
+
+def number_in(path: Path) -> int:
+    wait_until(lambda: path.exists() and path.read_text().isdigit())
+    return int(path.read_text())
+
+
+def run_program(root: Path, *lines: str) -> subprocess.CompletedProcess[str]:
+    """A program of its own, with a pool of one process; it must end within a minute, and says what it prints."""
+    program = (
+        "import asyncio, os, signal\n"
+        "from mempo.agents.base import RolloutError\n"
+        "from mempo.pool import in_pool, pool_in_use\n"
+        "from mempo.process_pool import ProcessPool\n"
+        "from tests.mempo import rewards\n"
+        "async def main():\n"
+        + "".join(f"    {line}\n" for line in lines)
+        + "with pool_in_use(ProcessPool(1)):\n    asyncio.run(main())\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program], cwd=root, stdout=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+
+
+async def cause_of(function: Callable[..., object], *args: object, deadline_s: float = 60) -> str:
+    with pytest.raises(RolloutError) as caught:
+        await in_pool(function, *args, deadline_s=deadline_s)
+    return caught.value.cause
 
 
 async def test_the_event_loop_goes_on_while_a_reward_computes(one: ProcessPool, tmp_path: Path) -> None:
@@ -126,19 +161,40 @@ async def test_a_result_that_cannot_travel_is_a_failure_too(one: ProcessPool) ->
         await in_pool(rewards.unpicklable, deadline_s=60)
 
 
+async def test_a_result_that_cannot_be_read_here_is_a_failure_too(one: ProcessPool) -> None:
+    with pytest.raises(RolloutError, match="cannot be unpickled: ValueError: invalid literal") as caught:
+        await in_pool(rewards.return_unreadable, deadline_s=60)
+    assert caught.value.cause == "pool_reply_unreadable"
+
+
+async def test_an_exception_without_a_text_is_named_by_its_class(one: ProcessPool) -> None:
+    with pytest.raises(RolloutError, match=r"its text cannot be read: KeyError.*rewards\.py") as caught:
+        await in_pool(rewards.raise_unspeakable, deadline_s=60)
+    assert caught.value.cause == "Unspeakable"
+
+
 async def test_a_call_that_cannot_travel_is_refused(one: ProcessPool) -> None:
     with pytest.raises(ValueError, match="cannot go to another process: .*Take a function of a module"):
         await in_pool(lambda: 1, deadline_s=60)
 
 
+async def test_a_function_of_the_program_itself_is_refused(
+    one: ProcessPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewards.die, "__module__", "__main__")
+    with pytest.raises(ValueError, match="belongs to the program itself. Move it to a module"):
+        await in_pool(rewards.die, deadline_s=60)
+
+
 async def test_a_process_starts_when_it_is_needed_and_stays_until_the_pool_is_closed() -> None:
-    before = {child.pid for child in multiprocessing.active_children()}
+    before = children()
     with closing(ProcessPool(3)) as pool, pool_in_use(pool):
-        assert {child.pid for child in multiprocessing.active_children()} <= before
-        seen = {await in_pool(os.getpid, deadline_s=60) for _ in range(4)}
-        assert {child.pid for child in multiprocessing.active_children()} - before == seen
-        assert len(seen) == 1
-    wait_until_gone(*seen)
+        assert children() == before
+        (seen,) = {await in_pool(os.getpid, deadline_s=60) for _ in range(4)}
+        started = children() - before
+        assert seen in started
+        assert len(started) == 2, "the process and its guard"
+    wait_until(lambda: children() == before)
 
 
 async def test_a_call_past_its_deadline_loses_its_process_and_the_next_gets_another(
@@ -169,29 +225,180 @@ async def test_a_process_that_is_killed_while_idle_costs_nothing(one: ProcessPoo
     first = await in_pool(os.getpid, deadline_s=60)
     os.kill(first, signal.SIGKILL)
     wait_until_gone(first)
-    assert await in_pool(os.getpid, deadline_s=60) != first
-
-
-def test_the_processes_end_with_their_parent(root: Path) -> None:
-    """Killed, so that it could close nothing; its process was in the middle of a call."""
-    program = (
-        "import asyncio, os, signal\n"
-        "from mempo.pool import in_pool, pool_in_use\n"
-        "from mempo.process_pool import ProcessPool\n"
-        "from tests.mempo.rewards import spin_until\n"
-        "async def main():\n"
-        "    with pool_in_use(ProcessPool(1)):\n"
-        "        print(await in_pool(os.getpid, deadline_s=60), flush=True)\n"
-        "        asyncio.create_task(in_pool(spin_until, '/nowhere/at/all', deadline_s=60))\n"
-        "        await asyncio.sleep(0.2)\n"
-        "        os.kill(os.getpid(), signal.SIGKILL)\n"
-        "asyncio.run(main())\n"
+    assert psutil.Process(first).status() == psutil.STATUS_ZOMBIE, (
+        "its number stays its own until the pool lets go"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", program], cwd=root, stdout=subprocess.PIPE, text=True, timeout=60, check=False
+    assert await in_pool(os.getpid, deadline_s=60) != first
+    wait_until(lambda: not psutil.pid_exists(first))
+
+
+@pytest.mark.parametrize(("then", "cause"), [("die", "pool_process_died"), ("hang", "pool_deadline")])
+def test_a_reply_that_stops_halfway_costs_its_call_and_nothing_waits_for_the_rest(
+    root: Path, then: str, cause: str
+) -> None:
+    deadline_s = 60 if then == "die" else 0.5
+    ended = run_program(
+        root,
+        "try:",
+        f"    await in_pool(rewards.reply_by_half, {then!r}, deadline_s={deadline_s})",
+        "except RolloutError as error:",
+        "    print(error.cause)",
+        "print(len(await in_pool(bytes, 10_000_000, deadline_s=60)))",
+    )
+    assert ended.stdout.split() == [cause, "10000000"]
+    assert ended.returncode == 0
+
+
+async def test_what_a_reward_started_ends_with_its_deadline(one: ProcessPool, tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    assert await cause_of(rewards.start_another, str(started), deadline_s=2) == "pool_deadline"
+    wait_until_gone(number_in(started))
+
+
+@pytest.mark.parametrize("function", [rewards.start_another_and_die, rewards.fork_and_die])
+async def test_what_a_reward_started_ends_with_its_process(
+    one: ProcessPool, tmp_path: Path, function: Callable[[str], None]
+) -> None:
+    started = tmp_path / "started"
+    assert await cause_of(function, str(started)) == "pool_process_died"
+    wait_until_gone(number_in(started))
+
+
+async def test_imports_are_not_counted_to_the_deadline(
+    one: ProcessPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow_to_import.py").write_text("import time\ntime.sleep(1)\ndef two(): return 2\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import slow_to_import
+
+    assert await in_pool(slow_to_import.two, deadline_s=0.5) == 2
+
+
+async def test_an_import_that_hangs_has_a_deadline_too(
+    one: ProcessPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await in_pool(os.getpid, deadline_s=60)
+    module = tmp_path / "hangs_elsewhere.py"
+    module.write_text(
+        f"import os, time\nif os.getpid() != {os.getpid()}: time.sleep(1000)\ndef two(): pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    import hangs_elsewhere
+
+    monkeypatch.setattr(process_pool, "START_DEADLINE_S", 3)
+    os.kill(first, signal.SIGKILL)  # it does not know the path yet
+    with pytest.raises(RolloutError, match="did not begin in 3 s") as caught:
+        await in_pool(hangs_elsewhere.two, deadline_s=60)
+    assert caught.value.cause == "pool_start"
+
+
+@pytest.mark.parametrize(
+    ("does", "deadline_s", "said"),
+    [("exec sleep 1000", 0.5, "did not begin in 0.5 s"), ("exit 3", 60, "ended before the function")],
+)
+async def test_a_process_that_does_not_come_up_is_ended(
+    one: ProcessPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str, deadline_s: float, said: str
+) -> None:
+    before = children()
+    interpreter = tmp_path / "python"
+    interpreter.write_text(f"#!/bin/sh\n{does}\n")
+    interpreter.chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setattr(process_pool, "START_DEADLINE_S", deadline_s)
+        patch.setattr(sys, "executable", str(interpreter))
+        with pytest.raises(RolloutError, match=said) as caught:
+            await in_pool(os.getpid, deadline_s=60)
+        assert caught.value.cause == "pool_start"
+    wait_until(lambda: children() == before)
+    assert await in_pool(os.getpid, deadline_s=60) > 0
+
+
+async def test_a_machine_without_room_for_a_process_costs_the_call(
+    one: ProcessPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object, **options: object) -> None:
+        raise BlockingIOError("no room")
+
+    monkeypatch.setattr(call_process, "Popen", full)
+    with pytest.raises(RolloutError, match="no process could be started: no room") as caught:
+        await in_pool(os.getpid, deadline_s=60)
+    assert caught.value.cause == "pool_start"
+
+
+async def test_a_default_timeout_of_sockets_is_none_of_its_business(one: ProcessPool) -> None:
+    try:
+        socket.setdefaulttimeout(0.01)
+        first = await in_pool(os.getpid, deadline_s=60)
+        await asyncio.sleep(0.2)
+        assert await in_pool(os.getpid, deadline_s=60) == first
+    finally:
+        socket.setdefaulttimeout(None)
+
+
+async def test_a_process_does_not_hear_the_terminal_of_its_parent(one: ProcessPool) -> None:
+    assert await in_pool(os.getsid, 0, deadline_s=60) != os.getsid(0)
+
+
+async def test_a_pool_that_is_closed_lets_nobody_wait(tmp_path: Path) -> None:
+    before = children()
+    pool = ProcessPool(1)
+    started = tmp_path / "started"
+    with pool_in_use(pool):
+        at_work = asyncio.create_task(in_pool(rewards.touch_and_spin, str(started), deadline_s=60))
+        await asyncio.to_thread(wait_until, started.exists)
+        waiting = [asyncio.create_task(in_pool(os.getpid, deadline_s=60)) for _ in range(2)]
+        await asyncio.sleep(0)
+        pool.close()
+        for call in [at_work, *waiting, in_pool(os.getpid, deadline_s=60)]:
+            with pytest.raises(RuntimeError, match="pool is closed"):
+                await call
+    wait_until(lambda: children() == before)
+
+
+def test_a_pool_belongs_to_one_event_loop() -> None:
+    async def asked() -> int:
+        return await in_pool(os.getpid, deadline_s=60)
+
+    with closing(ProcessPool(1)) as pool, pool_in_use(pool):
+        asyncio.run(asked())
+        with pytest.raises(RuntimeError, match="belongs to another event loop: make one for each"):
+            asyncio.run(asked())
+
+
+def test_another_kind_of_event_loop_will_do(tmp_path: Path) -> None:
+    """Ray's actors run on it."""
+    uvloop = pytest.importorskip("uvloop")
+
+    async def deadline_and_cancellation() -> None:
+        first = await in_pool(os.getpid, deadline_s=60)
+        assert await cause_of(rewards.spin_until, str(tmp_path / "never"), deadline_s=0.2) == "pool_deadline"
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(in_pool(rewards.spin_until, str(tmp_path / "never"), deadline_s=60), 0.2)
+        assert len(await in_pool(bytes, 10_000_000, deadline_s=60)) == 10_000_000
+        assert await cause_of(rewards.die) == "pool_process_died"
+        wait_until_gone(first)
+
+    with closing(ProcessPool(1)) as pool, pool_in_use(pool):
+        uvloop.run(deadline_and_cancellation())
+
+
+@pytest.mark.parametrize("function", ["touch_and_spin", "hold_the_interpreter", "start_another"])
+def test_the_processes_end_with_their_parent(root: Path, tmp_path: Path, function: str) -> None:
+    """Killed, so that it could close nothing; its process was in the middle of a call."""
+    busy = tmp_path / "busy"
+    ended = run_program(
+        root,
+        "print(await in_pool(os.getpid, deadline_s=60), flush=True)",
+        f"call = asyncio.create_task(in_pool(rewards.{function}, {str(busy)!r}, deadline_s=60))",
+        f"while not os.path.exists({str(busy)!r}):",
+        "    await asyncio.sleep(0.01)",
+        "await asyncio.sleep(0.2)",
+        "os.kill(os.getpid(), signal.SIGKILL)",
     )
     assert ended.returncode == -signal.SIGKILL
     wait_until_gone(int(ended.stdout))
+    if function == "start_another":
+        wait_until_gone(number_in(busy))
 
 
 def test_a_pool_of_nothing_is_refused() -> None:

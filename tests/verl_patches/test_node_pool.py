@@ -1,6 +1,5 @@
 """The pool of a Ray node: one for all who ask on it, beside full cores, and its calls outlive it."""
 
-import multiprocessing
 import os
 import tempfile
 from pathlib import Path
@@ -13,6 +12,7 @@ from mempo.pool import in_pool, pool_in_use
 from tests.mempo import rewards
 from tests.verl_patches.tiny import environment
 from verl_patches import node_pool
+from verl_patches.check import check_config
 from verl_patches.node_pool import NodePool
 
 
@@ -47,8 +47,7 @@ def needs_ray(test):
     return pytest.mark.ray(pytest.mark.slow(pytest.mark.timeout(300)(test)))
 
 
-def parent():
-    return multiprocessing.parent_process().pid
+parent = os.getppid  # in a process of the pool, its actor
 
 
 @needs_ray
@@ -77,6 +76,12 @@ def test_a_call_outlives_the_pool_that_took_it(workers, tmp_path):
     (tmp_path / "done").touch()
     assert ray.get(waiting) is None
     assert ray.get(workers[0].ask.remote(parent)) != old
+
+
+@pytest.mark.parametrize("processes", ["0", "-1", "null", "many"])
+def test_a_number_of_processes_that_is_none_is_named_by_the_dry_run(compose, processes):
+    (problem,) = check_config(compose(f"run.pool_processes={processes}"))
+    assert problem.startswith("run.pool_processes is ")
 
 
 def test_a_process_has_one_way_to_its_pool():
