@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from eval.errors import EvalError
 from eval.sample_log import TEMPLATE
-from mempo.prompts import format_passages, format_tool_response, system_prompt
+from mempo.agents.known import known_agent
+from mempo.prompts import format_passages, format_tool_response
 
 NAME = "agent.json"
 VERSION = 1
@@ -57,19 +58,13 @@ class AgentFile:
 
 
 def shown_texts(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The words that an agent of these settings sees besides the question; no prompt for an agent of one's own."""
+    """The words that an agent of these settings sees besides the question; no prompt where `agent.prompt` names none."""
     texts: dict[str, Any] = {
         "passages": format_passages([("Title", "Text."), ("Title", "Text.")]),
         "tool_response": format_tool_response("Text."),
     }
     with suppress(ValueError):
-        if settings["name"] == "chunk_memory":
-            from mempo.prompts import reading_prompt
-
-            for name, parts in asdict(reading_prompt(str(settings["prompt"]))).items():
-                texts[f"prompt.{name}"] = parts if isinstance(parts, str) else list(parts)
-        else:
-            texts["prompt"] = system_prompt(str(settings["prompt"]), str(settings["name"]))
+        texts |= known_agent(str(settings["name"])).texts(str(settings["prompt"]))
     return texts
 
 

@@ -48,11 +48,12 @@ def chat_request(
 
 
 def parse_chat(content: bytes, *, opened: str) -> ChatReply:
-    """Reads the message.
+    """Reads the message; a model that ended its turn at once said "", which is a reply.
 
     Raises:
-        BodyError: `not_json` for a torn body, `schema` for one of another shape, `no_text` for a message without any,
-            `finish_<reason>` for one that the endpoint held back, `prefix_ignored` if `opened` was not continued.
+        BodyError: `not_json` for a torn body, `schema` for one of another shape, `no_text` for a message whose text is
+            missing or went elsewhere, `finish_<reason>` for one that the endpoint held back, `prefix_ignored` if `opened`
+            was not continued.
     """
     choice, usage = read_choice(content)
     message = choice.get("message")
@@ -62,11 +63,14 @@ def parse_chat(content: bytes, *, opened: str) -> ChatReply:
     if reason in _NO_TURN:
         raise BodyError(f"finish_{reason}", f"the endpoint ended the message with {reason!r}")
     text = message.get("content")
-    if not isinstance(text, str) or not text.strip():
+    thought = message.get("reasoning") or message.get("reasoning_content")
+    if not isinstance(text, str) or (not text.strip() and (reason != "stop" or thought)):
         raise BodyError(
             "no_text",
             f"the message has no text (finish_reason {reason!r}): a server's reasoning parser moves it elsewhere, turn "
-            "that off; a hidden thought may use up --max-response-tokens, raise them",
+            "that off; a hidden thought may use up the tokens, stop it (--chat-template-option enable_thinking=false) or "
+            "allow more (`mempo eval run`: --max-response-tokens; `mempo eval reading`: another --setting; `mempo read`: "
+            "--memory, --answer)",
         )
     if not text.startswith(opened):
         raise BodyError("prefix_ignored", f"the endpoint did not continue {opened!r}, it said {text[:80]!r}")

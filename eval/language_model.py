@@ -77,7 +77,8 @@ class ChatModel(EndpointModel):
     """Messages in, text out, over `/v1/chat/completions`.
 
     The agent's prompt is read back as messages, and the text is encoded as the model would have written it. These ids
-    are the tokenizer's, not the engine's, and log-probs are unknown (0).
+    are the tokenizer's, not the engine's, and log-probs are unknown (0). A reply that kept to the engine's count but is
+    longer than `max_tokens` in ours is cut there, and counts as truncated.
     """
 
     exact = False
@@ -104,7 +105,9 @@ class ChatModel(EndpointModel):
         ids = self._tokens.encode_reply(reply.text)
         if not reply.truncated:
             ids.append(self._tokens.turn_end_id)
-        return Generation(ids, [0.0] * len(ids), truncated=reply.truncated)
+        truncated = reply.truncated or len(ids) > max_tokens
+        ids = ids[:max_tokens]
+        return Generation(ids, [0.0] * len(ids), truncated=truncated)
 
 
 def _seed(seed: int, question_id: str, turn: int) -> int:

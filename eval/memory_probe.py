@@ -1,4 +1,6 @@
-"""How well the memories of a finished evaluation support the answer: P(answer | memory) and P(answer | history) by turn.
+"""How well the memories of a finished evaluation support the answer: P(answer | memory) and P(answer | reference) by turn.
+
+The reference is the history, or the memory before where every prompt was written anew and none holds a history.
 
 The probes, the likelihood rules and the status of each turn are those of training (`mempo.memory_scores`), so memories of
 any checkpoint are measured alike, by its own weights or by those of another model with the same tokenizer.
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,7 +27,7 @@ from mempo.memory_scores import STATUSES, MemoryPlan, MemorySettings, TurnScore,
 from mempo.probe import Probe
 from mempo.task import Reference
 from mempo.tokens import ChatTokens
-from mempo.trajectory import Trajectory
+from mempo.trajectory import ContextMode, Trajectory
 
 AT_ONCE = 16  # samples between two writes
 
@@ -54,6 +56,7 @@ def probe_memories(
         scorer: made only if something is left to score.
         tokenizer: of the scoring model; it has to be that of the evaluated one, whose token ids are scored.
         model: what identifies the scoring model.
+        memory: how to score; its reference follows from the trajectories.
 
     Returns:
         `summarize_probes` over all samples, with `unscored`: cause → samples that failed this time. The same command
@@ -65,6 +68,7 @@ def probe_memories(
     settings, samples = read_folder(folder)
     tokens = ChatTokens(tokenizer, chat_template_kwargs=settings.get(TEMPLATE))
     form = build_agent(settings["agent"], tokens, _no_search).probe_format
+    memory = replace(memory, reference=_reference(settings, samples.values()))
     log = ProbeLog(folder, {"model": dict(model), "memory": asdict(memory)})
     missing = [sample for name, sample in samples.items() if name not in log.lines]
     unscored: Counter[str] = Counter()
@@ -78,22 +82,30 @@ def probe_memories(
             if isinstance(scores, RolloutError):
                 unscored[scores.cause] += 1
             else:
-                log.append({"id": sample["id"], "probe": _turns(plan.scores(scores) if plan else [])})
+                turns = _turns(plan.scores(scores) if plan else [], memory.reference)
+                log.append({"id": sample["id"], "probe": turns})
         console.print(
             f"memories: {min(start + AT_ONCE, len(missing))}/{len(missing)} questions", highlight=False
         )
-    summary = {**summarize_probes(log.lines.values()), "unscored": dict(sorted(unscored.items()))}
+    summary = {
+        **summarize_probes(log.lines.values(), memory.reference),
+        "unscored": dict(sorted(unscored.items())),
+    }
     log.write_summary(summary)
     return summary
 
 
-def summarize_probes(lines: Iterable[ProbeLine]) -> dict[str, Any]:
+def summarize_probes(lines: Iterable[ProbeLine], reference: str) -> dict[str, Any]:
     """Means over all scored turns.
 
+    Args:
+        reference: what memories were compared with: `history` or `previous_memory`.
+
     Returns:
-        `questions`; `turns`; `statuses`: how many turns have each status of `mempo.memory_scores` (they add up to
-        `turns`); `n`, `p_memory`, `p_history`, `helps` (the share of scored turns with P_memory > P_history) over the
-        scored turns; and the same four under `by_turn`, from turn 1. Means are None where nothing was scored.
+        `reference`; `questions`; `turns`; `statuses`: how many turns have each status of `mempo.memory_scores` (they add
+        up to `turns`); `n`, `p_memory`, `p_history` or `p_previous_memory`, `helps` (the share of scored turns in which
+        the first is greater than the second) over the scored turns; and the same four under `by_turn`, from turn 1. Means
+        are None where nothing was scored.
     """
     lines = list(lines)
     turns = [turn for line in lines for turn in line["probe"]]
@@ -101,14 +113,21 @@ def summarize_probes(lines: Iterable[ProbeLine]) -> dict[str, Any]:
     by_turn: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for turn in turns:
         by_turn[turn["turn"] + 1].append(turn)
-    means = {str(number): _means(by_turn[number]) for number in sorted(by_turn)}
+    means = {str(number): _means(by_turn[number], reference) for number in sorted(by_turn)}
     return {
+        "reference": reference,
         "questions": len(lines),
         "turns": len(turns),
         "statuses": {status: counts[status] for status in STATUSES},
-        **_means(turns),
+        **_means(turns, reference),
         "by_turn": {number: values for number, values in means.items() if values["n"]},
     }
+
+
+def _reference(settings: Mapping[str, Any], samples: Iterable[Sample]) -> str:
+    trajectories = (sample["trajectory"] for sample in samples if sample["trajectory"])
+    contexts = [settings["agent"].get("context"), *(trajectory["context"] for trajectory in trajectories)]
+    return "previous_memory" if str(ContextMode(rewritten=True)) in contexts else "history"
 
 
 def _plan(sample: Sample, tokens: ChatTokens, form: Any, memory: MemorySettings) -> MemoryPlan | None:
@@ -129,20 +148,20 @@ def _check_tokenizer(sample: Sample, trajectory: Trajectory, tokens: ChatTokens)
         )
 
 
-def _turns(scores: Sequence[TurnScore]) -> list[dict[str, Any]]:
+def _turns(scores: Sequence[TurnScore], reference: str) -> list[dict[str, Any]]:
     return [
         {
             "turn": score.turn,  # 0-based
             "status": score.status,
             "p_memory": score.p_memory if score.status == "scored" else None,
-            "p_history": score.p_reference if score.status == "scored" else None,
+            f"p_{reference}": score.p_reference if score.status == "scored" else None,
             "kept": score.kept,
         }
         for score in scores
     ]
 
 
-def _means(turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _means(turns: Sequence[Mapping[str, Any]], reference: str) -> dict[str, Any]:
     scored = [turn for turn in turns if turn["status"] == "scored"]
     count = len(scored)
 
@@ -152,8 +171,8 @@ def _means(turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "n": count,
         "p_memory": mean(turn["p_memory"] for turn in scored),
-        "p_history": mean(turn["p_history"] for turn in scored),
-        "helps": mean(float(turn["p_memory"] > turn["p_history"]) for turn in scored),
+        f"p_{reference}": mean(turn[f"p_{reference}"] for turn in scored),
+        "helps": mean(float(turn["p_memory"] > turn[f"p_{reference}"]) for turn in scored),
     }
 
 

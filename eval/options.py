@@ -35,6 +35,11 @@ Tokenizer = Annotated[
 ]
 
 
+def model_folders(model: str, tokenizer: str | None) -> list[Path]:
+    """Where the files of the model may lie, its agent.json among them."""
+    return [Path(each) for each in (model, tokenizer) if each]
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """What every evaluation of an agent over held-out questions can be told, whatever the agent."""
@@ -92,5 +97,5 @@ class RunOptions:
 
     @property
     def folders(self) -> list[Path]:
-        """Where the files of the model may lie, its agent.json among them."""
-        return [Path(each) for each in (self.model, self.tokenizer) if each]
+        """`model_folders` of these options."""
+        return model_folders(self.model, self.tokenizer)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from eval.console import fail
@@ -47,6 +49,8 @@ def probe(
 ) -> None:
     """Score the memories of an evaluation: P(answer | memory) and P(answer | history), turn by turn.
 
+    Agents that read show no history; their memories are compared with the memory before, the first with none.
+
     Writes `probe.jsonl` and `probe_summary.json` beside the samples; the same command continues after an interruption.
     One scoring model over the memories of several checkpoints compares these memories.
 
@@ -71,7 +75,7 @@ def probe(
             summary = probe_with_endpoint(run, settings, rules, tokenizer=tokenizer, console=console)
     except (EvalError, ValueError) as error:
         fail(error)
-    console.print(probe_table(f"memories of {run}", summary))
+    console.print(probe_report(f"memories of {run}", summary))
 
 
 def probe_with_folder(
@@ -133,19 +137,33 @@ def probe_with_endpoint(
     )
 
 
-def probe_table(title: str, summary: dict[str, Any]) -> Table:
-    """Probabilities by turn."""
+def probe_report(title: str, summary: dict[str, Any]) -> Table | str:
+    """Probabilities by turn, or in words why there are none."""
+    if not summary["n"]:
+        return f"{escape(title)}: nothing to compare; {_why_nothing(summary)}"
+    reference = summary["reference"]
     table = Table(title=title)
-    for name in ("turn", "memories", "P(answer | memory)", "P(answer | history)", "memory helps"):
+    against = f"P(answer | {reference.replace('_', ' ')})"
+    for name in ("turn", "memories", "P(answer | memory)", against, "memory helps"):
         table.add_column(name, justify="right")
     for name, values in [*summary["by_turn"].items(), ("all", summary)]:
-        shares = [values[key] for key in ("p_memory", "p_history", "helps")]
+        shares = [values[key] for key in ("p_memory", f"p_{reference}", "helps")]
         table.add_row(name, str(values["n"]), *("–" if share is None else f"{share:.3f}" for share in shares))
-    odd = {
-        name: count
-        for name, count in summary["statuses"].items()
-        if count and name not in ("scored", "first")
-    }
-    notes = [f"{name} {count}" for name, count in {**odd, **summary["unscored"]}.items()]
-    table.caption = f"not scored: {', '.join(notes)}" if notes else None
+    notes = _notes({**summary["statuses"], **summary["unscored"]}, leave_out=("scored", "first"))
+    table.caption = f"not scored: {notes}" if notes else None
     return table
+
+
+def _why_nothing(summary: Mapping[str, Any]) -> str:
+    causes = []
+    if summary["unscored"]:
+        causes.append(f"questions whose scoring failed: {_notes(summary['unscored'])}")
+    if summary["turns"]:
+        causes.append(f"memories without a score: {_notes(summary['statuses'])}")
+    if summary["statuses"]["first"]:
+        causes.append("a first memory has no history to be compared with")
+    return "; ".join(causes) or "no finished question has a turn that was asked for a memory"
+
+
+def _notes(counts: Mapping[str, int], leave_out: Collection[str] = ()) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items() if count and name not in leave_out)

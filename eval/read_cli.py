@@ -16,7 +16,7 @@ from rich.markup import escape
 from eval.console import fail
 from eval.endpoint import EndpointSettings
 from eval.errors import EvalError
-from eval.options import Api, ApiKeyEnv, Deadline, Temperature, TemplateOptions, Tokenizer
+from eval.options import Api, ApiKeyEnv, Deadline, Temperature, TemplateOptions, Tokenizer, model_folders
 from eval.template_options import check_template_options, parse_template_options
 from mempo.agents.base import Generation, LanguageModel, RolloutError
 from mempo.tokens import ChatTokens
@@ -42,7 +42,9 @@ class Watched:
 
 @app.command()
 def read(
-    file: Annotated[Path, typer.Argument(help="Text (UTF-8) or PDF.")],
+    file: Annotated[
+        Path, typer.Argument(help="Text (UTF-8; UTF-16 or UTF-32 with a byte order mark) or PDF.")
+    ],
     question: Annotated[str, typer.Argument(help="What to find out.")],
     model: Annotated[str, typer.Option(help="Name under which the endpoint serves the model.")],
     endpoint: Annotated[
@@ -64,6 +66,7 @@ def read(
     Example: mempo read --model Qwen2.5-7B-Instruct --endpoint http://127.0.0.1:8000/v1 --tokenizer MODEL_FOLDER
     book.txt "Who is the narrator?"
     """
+    from eval.agent_file import choose_template_options
     from eval.model_files import load_tokenizer
     from eval.text_file import read_text
 
@@ -72,9 +75,11 @@ def read(
     try:
         if not url:
             raise EvalError(f"no endpoint: give --endpoint, or set {URL_VARIABLE}")
-        template = parse_template_options(chat_template_option or ())
+        given = parse_template_options(chat_template_option or ())
         loaded = load_tokenizer(tokenizer or model)
-        check_template_options(loaded, template)
+        check_template_options(loaded, given)
+        # As in `mempo eval reading`: a release brings its options along, and what is given stands over them.
+        template = choose_template_options(given, model_folders(model, tokenizer), override=True)
         tokens = ChatTokens(loaded, chat_template_kwargs=template)
         settings = EndpointSettings(
             url, model, temperature=temperature, deadline_s=deadline, api_key_env=api_key_env, connections=1
@@ -118,13 +123,13 @@ async def _read(
     console.print(
         f"{chunks} chunks of at most {sizes['chunk']} tokens; no request over {agent.longest_request}"
     )
-    before = ""
+    before: str | None = None
 
     def shown(turn: int, said: str) -> None:
         nonlocal before
         if turn == chunks:
             return
-        changed = escape(said.strip()) if said != before else "(unchanged)"
+        changed = (escape(said.strip()) or "(empty)") if said != before else "(unchanged)"
         console.print(f"[bold]{turn + 1}/{chunks}[/bold] {changed}", highlight=False, soft_wrap=True)
         before = said
 

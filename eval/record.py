@@ -87,9 +87,9 @@ def from_sample(sample: Sample, probe: Sequence[Mapping[str, Any]] = ()) -> Reco
     Raises:
         KeyError, TypeError, ValueError: if it is none.
     """
-    scores = {
-        int(turn["turn"]): _score(turn["status"], turn["p_memory"], turn["p_history"]) for turn in probe
-    }
+    previous = any("p_previous_memory" in turn for turn in probe)
+    against = "p_previous_memory" if previous else "p_history"
+    scores = {int(turn["turn"]): _score(turn["status"], turn["p_memory"], turn[against]) for turn in probe}
     failure = sample["failure"]
     return Record(
         id=str(sample["id"]),
@@ -105,7 +105,7 @@ def from_sample(sample: Sample, probe: Sequence[Mapping[str, Any]] = ()) -> Reco
         format_reason=sample["format_reason"],
         stop=sample["stop"],
         failure=f"{failure['cause']}: {failure['message']}" if failure else None,
-        reference="history",
+        reference="previous memory" if previous else "history",
         turns=_turns(sample["trajectory"], scores, None),
     )
 

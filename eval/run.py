@@ -24,6 +24,7 @@ from eval.summary import summarize
 from eval.tasks import Question
 from mempo.agents.base import Agent, RolloutError
 from mempo.agents.factory import build_agent
+from mempo.agents.known import known_agent
 from mempo.pool import pool_in_use
 from mempo.probe import BOXED_ANSWER
 from mempo.process_pool import ProcessPool
@@ -175,11 +176,11 @@ async def answer_questions(
 
 async def _answer(question: Question, agent: Agent, model: EndpointModel) -> Sample:
     started = time.perf_counter()
+    boxed = agent.probe_format == BOXED_ANSWER
     try:
         trajectory = await agent.run(question.task, model)
         outcome = await judge(trajectory, question.reference, objectives="mean", verifier=agent.verifier)
         seconds = time.perf_counter() - started
-        boxed = agent.probe_format == BOXED_ANSWER
         sample = answered_sample(question, trajectory, outcome, seconds=seconds, boxed=boxed)
         return _with_costs(sample, model)
     except RolloutError as error:
@@ -189,7 +190,8 @@ async def _answer(question: Question, agent: Agent, model: EndpointModel) -> Sam
     ) as error:  # a fault of ours must cost one question, not the run; it is counted by its type
         logger.exception("question %r failed", question.task.id)
         cause, message = f"error_{type(error).__name__}", str(error)
-    return _with_costs(failed_sample(question, cause, message, seconds=time.perf_counter() - started), model)
+    seconds = time.perf_counter() - started
+    return _with_costs(failed_sample(question, cause, message, seconds=seconds, boxed=boxed), model)
 
 
 def _with_costs(sample: Sample, model: EndpointModel) -> Sample:
@@ -210,8 +212,13 @@ def run_settings(
     search: SearchSettings | None,
     api: Api = TOKEN_IDS,
     chat_template_kwargs: Mapping[str, Any] | None = None,
+    objectives: int = 1,
 ) -> dict[str, Any]:
-    """All that could change a sample. Addresses, deadlines and concurrency could not, and may differ on resume."""
+    """All that could change a sample. Addresses, deadlines and concurrency could not, and may differ on resume.
+
+    Args:
+        objectives: the most that one of the questions has.
+    """
     sampling = {key: asdict(endpoint)[key] for key in ("temperature", "seed")}
     if endpoint.temperature == 0:
         sampling["seed"] = None  # greedy takes none
@@ -221,7 +228,7 @@ def run_settings(
         prompt = None  # of an agent of your own
     template = {TEMPLATE: dict(chat_template_kwargs)} if chat_template_kwargs else {}
     return {
-        "version": 2,  # of the sample's fields and of what they mean
+        "version": _version(agent, objectives),
         "model": dict(model),
         "api": api.ran,
         "data": dict(data),
@@ -234,6 +241,11 @@ def run_settings(
     }
 
 
+def most_objectives(questions: Sequence[Question]) -> int:
+    """The most objectives that one of the questions has."""
+    return max((question.task.objectives for question in questions), default=1)
+
+
 def data_settings(path: Path, chosen: Sequence[Question]) -> dict[str, Any]:
     """What identifies the questions: the file's hash and which of its rows were chosen."""
     rows = ",".join(str(question.index) for question in chosen)
@@ -242,3 +254,12 @@ def data_settings(path: Path, chosen: Sequence[Question]) -> dict[str, Any]:
         "questions": len(chosen),
         "rows_sha256": hashlib.sha256(rows.encode()).hexdigest(),
     }
+
+
+def _version(agent: Mapping[str, Any], objectives: int) -> int:
+    """Of a sample's fields and of what they mean.
+
+    2, but 3 where `lenient` counts several objectives: it takes them anywhere in the answer, as version 2 did not.
+    """
+    lenient = agent.get("verifier") == "lenient" or known_agent(str(agent.get("name"))).boxed is not False
+    return 3 if lenient and objectives > 1 else 2

@@ -15,18 +15,16 @@ from eval.endpoint import Endpoint, EndpointSettings
 from eval.errors import EvalError
 from eval.model_files import load_tokenizer, model_settings, read_config
 from eval.options import RunOptions
-from eval.probe_command import RULES, probe_table, probe_with_endpoint, probe_with_folder
-from eval.run import data_settings, evaluate, run_settings
+from eval.probe_command import RULES, probe_report, probe_with_endpoint, probe_with_folder
+from eval.run import data_settings, evaluate, most_objectives, run_settings
 from eval.sample_log import SampleLog
 from eval.tasks import Question, choose, read_questions
 from eval.template_options import check_template_options
 from eval.vllm_server import VllmServer, VllmSettings
+from mempo.agents.known import known_agent
 from mempo.tokens import ChatTokens
 from tools.search.client import SearchSettings
 
-# What a turn sees where --context says nothing: without a memory, only the history carries anything over, and a reader
-# writes its prompts anew.
-CONTEXTS = {"react": "history", "rag": "history", "chunk_memory": "rewritten"}
 LARGEST_WINDOW = 32768
 
 
@@ -96,7 +94,7 @@ class RunPlan:
         if window is None:
             positions = read_config(Path(self.options.model)).get("max_position_embeddings", LARGEST_WINDOW)
             window = min(LARGEST_WINDOW, int(positions))
-        context = self.agent["context"] or CONTEXTS.get(str(self.agent["name"]), "window:1")
+        context = self.agent["context"] or known_agent(str(self.agent["name"])).context
         return {**self.agent, "context": context, "max_context_tokens": window}
 
 
@@ -122,6 +120,7 @@ def carry_out(plan: RunPlan, console: Console) -> dict[str, Any]:
         search=plan.search,
         api=api,
         chat_template_kwargs=plan.template,
+        objectives=most_objectives(chosen),
     )
     log = SampleLog(options.out, settings)
     summary = log.finished()
@@ -194,4 +193,4 @@ def _probe(plan: RunPlan, console: Console) -> None:
     else:
         served = plan.at(plan.options.endpoint)
         summary = probe_with_endpoint(run, served, RULES, tokenizer=tokenizer, console=console)
-    console.print(probe_table(f"memories of {run}", summary))
+    console.print(probe_report(f"memories of {run}", summary))

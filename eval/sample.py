@@ -29,8 +29,8 @@ def answered_sample(
         boxed: the agent answers in a box.
 
     Returns:
-        the scores, for answers in a box `verified` (the share of right answers by each verifier), `tokens` (`eval.usage.TokenUsage`), `support` (`eval.support.SupportRecall`; None without gold
-        paragraphs), counts, the `seconds` of the whole rollout, and the trajectory.
+        the scores, for answers in a box `verified` (the share of right answers by each verifier), `tokens`
+        (`eval.usage.TokenUsage`), `support` (`eval.support.SupportRecall`; None without gold paragraphs), counts, the `seconds` of the whole rollout, and the trajectory.
     """
     support = SupportRecall.of(trajectory, question.reference.supporting)
     searches = [turn.observation_status for turn in trajectory.turns if turn.observation_status != "none"]
@@ -54,12 +54,19 @@ def answered_sample(
     }
 
 
-def failed_sample(question: Question, cause: str, message: str, *, seconds: float) -> Sample:
-    """A rollout that did not end: it stays in the denominator, as wrong."""
+def failed_sample(
+    question: Question, cause: str, message: str, *, seconds: float, boxed: bool = False
+) -> Sample:
+    """A rollout that did not end: it stays in the denominator, as wrong by every verifier.
+
+    Args:
+        boxed: the agent answers in a box.
+    """
     return {
         **_head(question),
         "prediction": None,
         **_scores(score_answer(None, question.reference.answers)),
+        **({"verified": dict.fromkeys(BOXED, 0.0)} if boxed else {}),
         "reward": 0.0,
         "format_ok": False,
         "format_reason": None,

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import codecs
 from pathlib import Path
+
+from pypdf import PdfReader
+from pypdf.errors import PyPdfError
 
 from eval.errors import EvalError
 
+# How a text says its encoding. UTF-32 comes first: its mark in little-endian order begins with that of UTF-16.
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
 
 def read_text(path: Path) -> str:
-    """The file's text.
+    """The file's text: UTF-8, UTF-16 or UTF-32 with a byte order mark, or a PDF's.
 
     Raises:
-        EvalError: it cannot be read, holds no text, or is a PDF and the reader for it is not installed.
+        EvalError: it cannot be read, or holds no text.
     """
     try:
         content = path.read_bytes()
@@ -24,20 +36,18 @@ def read_text(path: Path) -> str:
 
 
 def _plain_text(path: Path, content: bytes) -> str:
+    encoding = next((name for mark, name in _MARKS if content.startswith(mark)), "utf-8-sig")
     try:
-        return content.decode("utf-8-sig")
+        return content.decode(encoding)
     except UnicodeDecodeError as error:
-        raise EvalError(
-            f"{path}: neither UTF-8 text (byte {error.start}) nor a PDF; convert it first"
-        ) from error
+        if encoding != "utf-8-sig":
+            told = f"begins as {encoding.upper()} text, but is none from byte {error.start} on; save it anew"
+        else:
+            told = f"neither UTF-8 text (byte {error.start}) nor a PDF; convert it first"
+        raise EvalError(f"{path}: {told}") from error
 
 
 def _pdf_text(path: Path) -> str:
-    try:
-        from pypdf import PdfReader
-        from pypdf.errors import PyPdfError
-    except ImportError:
-        raise EvalError(f"{path} is a PDF, and pypdf is not installed: pip install 'mempo[pdf]'") from None
     try:
         return "\n\n".join(page.extract_text() for page in PdfReader(path).pages)
     except PyPdfError as error:

@@ -18,6 +18,15 @@ class RolloutError(Exception):
         self.cause = cause
 
 
+def no_document(task: Task) -> RolloutError:
+    """What ends a rollout that was to read a document, and has none."""
+    return RolloutError(
+        "no_document",
+        f"task {task.id!r} has no document to read: make the data with `mempo data long-context`, or give the record a "
+        "field `document`",
+    )
+
+
 @dataclass
 class Generation:
     """What a language model wrote.

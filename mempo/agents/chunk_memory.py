@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from mempo.agents.base import Generation, LanguageModel, RolloutError
+from mempo.agents.base import Generation, LanguageModel, RolloutError, no_document
+from mempo.agents.reading_caps import check_caps, longest_request
 from mempo.boxed import boxed_answer
 from mempo.probe import BOXED_ANSWER, ProbeFormat
 from mempo.prompts import ReadingPrompt
@@ -65,28 +66,19 @@ class ChunkMemoryAgent:
         self._answering = tokens.message_around(prompt.answering)
         self._no_memory = tokens.encode_own(prompt.no_memory)
         self._cutter = ThreadPoolExecutor(1, thread_name_prefix="chunks")
-        needed = self.longest_request
-        if limits.max_turns < 2:
-            raise ValueError(
-                f"agent.max_turns is {limits.max_turns}: one chunk and the final turn are 2 at least"
-            )
-        if needed > limits.max_context_tokens:
-            raise ValueError(
-                f"agent.max_context_tokens is {limits.max_context_tokens}, but the caps allow a request of {needed} tokens: "
-                "raise it, or lower agent.max_observation_tokens (chunk), max_response_tokens (memory, shown and written), "
-                "max_question_tokens or max_answer_tokens"
-            )
+        check_caps(limits, self.longest_request)
 
     @property
     def longest_request(self) -> int:
-        """Tokens of prompt and response that no request exceeds, whatever the document.
-
-        frame + question + shown memory + max(chunk + memory, answer), with the frame of each of the two prompts.
-        """
-        shown = self.max_question_tokens + max(self.limits.max_response_tokens, len(self._no_memory))
-        reading = sum(map(len, self._reading)) + self.limits.max_observation_tokens
-        answering = sum(map(len, self._answering))
-        return shown + max(reading + self.limits.max_response_tokens, answering + self.max_answer_tokens)
+        """Tokens of prompt and response that no request exceeds, whatever the document (`mempo.agents.reading_caps`)."""
+        return longest_request(
+            self.limits,
+            max_question_tokens=self.max_question_tokens,
+            max_answer_tokens=self.max_answer_tokens,
+            reading=sum(map(len, self._reading)),
+            answering=sum(map(len, self._answering)),
+            no_memory=len(self._no_memory),
+        )
 
     async def run(self, task: Task, model: LanguageModel) -> Trajectory:
         """Reads `task.document` to its end and answers.
@@ -124,10 +116,7 @@ class ChunkMemoryAgent:
         size, loop = self.limits.max_observation_tokens, asyncio.get_running_loop()
         chunks = await loop.run_in_executor(self._cutter, self.tokens.chunks, task.document, size)
         if not chunks:
-            raise RolloutError(
-                "no_document",
-                f"task {task.id!r} has no document to read: make the data with `mempo data long-context`",
-            )
+            raise no_document(task)
         if len(chunks) >= self.limits.max_turns:
             raise RolloutError(
                 "document_too_long",

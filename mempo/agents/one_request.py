@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mempo.agents.base import LanguageModel, RolloutError
+from mempo.agents.base import LanguageModel, RolloutError, no_document
 from mempo.boxed import boxed_answer
 from mempo.probe import BOXED_ANSWER, ProbeFormat
 from mempo.prompts import ONE_REQUEST
@@ -34,11 +34,15 @@ class OneRequestAgent:
         """Asks for the answer.
 
         Raises:
-            RolloutError: question and document do not fit the window, or the model returned half a turn.
+            RolloutError: there is no document to show, question and document do not fit the window, or the model returned
+                half a turn.
         """
-        outside = [self.tokens.encode_inert(text) for text in (task.question, task.document)]
+        shown = (task.question, task.document)[: len(self._parts) - 1]
+        outside = [self.tokens.encode_inert(text) for text in shown]
+        if not outside[-1]:
+            raise no_document(task)  # a question is never blank
         prompt = [*self._parts[0]]
-        for ids, part in zip(outside, self._parts[1:], strict=False):
+        for ids, part in zip(outside, self._parts[1:], strict=True):
             prompt += ids + part
         cap = self.limits.max_response_tokens
         if len(prompt) + cap > self.limits.max_context_tokens:

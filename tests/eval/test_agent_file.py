@@ -69,6 +69,16 @@ def test_other_settings_are_refused_by_name_unless_they_are_meant(
     assert choose_settings(given, [folder], override=True) == {**AGENT, "topk": 2, **given}
 
 
+def test_the_words_of_a_reader_are_those_of_its_prompt(tmp_path: Path) -> None:
+    reader = AGENT | {"name": "chunk_memory", "context": "rewritten"}
+    texts = shown_texts(reader)
+    assert texts["prompt.no_memory"] == "Nothing yet."
+    assert len(texts["prompt.reading"]) == 4
+    folder = write(tmp_path / "model", reader, texts={**texts, "prompt.no_memory": "None."})
+    with pytest.raises(EvalError, match=r"prompt\.no_memory is worded otherwise"):
+        choose_settings({}, [folder])
+
+
 def test_settings_of_agents_to_come_are_kept(tmp_path: Path) -> None:
     assert choose_settings({}, [write(tmp_path / "model", {"verifier": "x"})])["verifier"] == "x"
 

@@ -14,7 +14,9 @@ from typer.testing import CliRunner
 
 from eval.compare_command import HELP, compare
 from eval.comparison import compare_runs, compare_samples
+from eval.endpoint import EndpointSettings
 from eval.errors import EvalError
+from eval.run import run_settings
 from eval.sample import Sample
 from eval.verdict import Verdict
 
@@ -117,6 +119,32 @@ def test_runs_that_differ_in_more_than_the_subject_are_refused(tmp_path: Path) -
     assert compare_runs(a, other_model).pairs.n == 200
     with pytest.raises(EvalError, match=r"differ in model\.sha256"):
         compare_runs(a, other_model, subjects=["agent.context"])
+
+
+@pytest.mark.parametrize(
+    ("agent", "objectives", "version"),
+    [
+        ({"name": "chunk_memory", "verifier": "boxed_em"}, 2, 3),
+        ({"name": "full_context", "verifier": "boxed_exact"}, 2, 3),
+        ({"name": "self_memory", "verifier": "lenient"}, 2, 3),
+        ({"name": "my_agent:build"}, 2, 3),  # whether it answers in a box is not known before it is built
+        ({"name": "chunk_memory", "verifier": "lenient"}, 1, 2),
+        ({"name": "self_memory"}, 2, 2),
+        ({"name": "rag"}, 2, 2),
+    ],
+)
+def test_runs_in_which_lenient_has_another_meaning_have_another_version(
+    agent: dict[str, Any], objectives: int, version: int
+) -> None:
+    found = run_settings(
+        model={},
+        data={},
+        agent=agent,
+        endpoint=EndpointSettings("http://127.0.0.1", "fake"),
+        search=None,
+        objectives=objectives,
+    )
+    assert found["version"] == version
 
 
 def test_what_cannot_be_compared_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:

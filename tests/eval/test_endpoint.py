@@ -167,6 +167,11 @@ async def test_an_answer_that_is_no_completion_is_named(fake: FakeEndpoint, body
             b'{"choices": [{"message": {"content": " ", "reasoning": "long"}, "finish_reason": "length"}]}',
             "no_text",
         ),
+        (b'{"choices": [{"message": {"content": ""}, "finish_reason": "length"}]}', "no_text"),
+        (
+            b'{"choices": [{"message": {"content": "", "reasoning_content": "x"}, "finish_reason": "stop"}]}',
+            "no_text",
+        ),
         (
             b'{"choices": [{"message": {"content": null}, "finish_reason": "tool_calls"}]}',
             "finish_tool_calls",
@@ -182,6 +187,25 @@ async def test_an_answer_that_is_no_message_is_named(fake: FakeEndpoint, body: b
     with pytest.raises(RolloutError) as caught:
         await ask(fake, "chat")
     assert caught.value.cause == cause
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1, 300])
+async def test_over_chat_a_reply_ends_at_the_cap_in_our_tokens_and_says_so(
+    fake: FakeEndpoint, over: int
+) -> None:
+    tokens = small_tokens()
+    said = tokens.encode_inert("a b " * 600)[: 399 + over]  # and the end of the turn
+    fake.said = lambda text: tokens.decode(said)  # type: ignore[method-assign]
+    generation = await ask(fake, "chat")
+    assert generation.token_ids == [*said, tokens.turn_end_id][:400]
+    assert len(generation.logprobs) == len(generation.token_ids)
+    assert generation.truncated == (over > 0)
+
+
+@pytest.mark.parametrize("api", ["completions", "chat"])
+async def test_a_model_that_ends_its_turn_at_once_said_nothing(fake: FakeEndpoint, api: str) -> None:
+    fake.said = lambda text: ""  # type: ignore[method-assign]
+    assert (await ask(fake, api)).token_ids == [small_tokens().turn_end_id]
 
 
 @pytest.mark.parametrize("api", ["completions", "chat"])

@@ -11,15 +11,17 @@ from typing import Any
 import pytest
 import torch
 from rich.console import Console
+from rich.table import Table
 from transformers import MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from eval.completion import ID_PREFIX
 from eval.endpoint import EndpointSettings
 from eval.errors import EvalError
-from eval.probe_command import probe_table, probe_with_endpoint, probe_with_folder
+from eval.probe_command import probe_report, probe_with_endpoint, probe_with_folder
 from eval.probe_log import read_probes
 from eval.prompt_logprobs import parse_prompt_logprobs
 from eval.run import data_settings, evaluate, run_settings
+from eval.run_folder import read_records
 from eval.sample_log import SampleLog
 from eval.tasks import read_questions
 from mempo.agents.base import RolloutError
@@ -132,7 +134,111 @@ def test_the_summary_accounts_for_every_turn(run: Path, model: Path) -> None:
     assert summary["by_turn"].keys() == {"2"}
     assert summary["by_turn"]["2"]["p_memory"] == summary["p_memory"]
     assert json.loads((run / "probe_summary.json").read_text()) == summary
-    probe_table("memories", summary)
+    assert table_headers(probe_report("memories", summary))[3] == "P(answer | history)"
+
+
+def table_headers(report: Table | str) -> list[str]:
+    assert isinstance(report, Table)
+    return [str(column.header) for column in report.columns]
+
+
+READER = {
+    **AGENT,
+    "name": "chunk_memory",
+    "context": "rewritten",
+    "max_observation_tokens": 24,
+    "max_response_tokens": 40,
+    "max_question_tokens": 40,
+    "max_answer_tokens": 40,
+    "verifier": "boxed_em",
+}
+
+
+def read_documents(fake: FakeEndpoint, folder: Path, lengths: list[int], agent: dict[str, Any]) -> Path:
+    """An evaluation of an agent that reads, over documents of so many sentences."""
+    data = folder / "read.jsonl"
+    records = [
+        {"id": f"d{n}", "question": "Who?", "answers": ["Mira"], "document": "It was (so)! " * length}
+        for n, length in enumerate(lengths)
+    ]
+    data.write_text("".join(json.dumps(record) + "\n" for record in records))
+    fake.said = lambda text: "known so far" if "Page:" in text else "\\boxed{Mira}"  # type: ignore[method-assign]
+    questions, endpoint = read_questions(data), EndpointSettings(fake.url, MODEL, retries=0)
+    settings = run_settings(
+        model={"name": MODEL},
+        data=data_settings(data, questions),
+        agent=agent,
+        endpoint=endpoint,
+        search=None,
+    )
+    log = SampleLog(folder / agent["name"], settings)
+    tokenizer = small_tokens().tokenizer
+    summary = evaluate(
+        questions, tokenizer=tokenizer, agent=agent, endpoint=endpoint, search=None, log=log, console=QUIET
+    )
+    assert summary["failures"] == {}
+    fake.requests.clear()
+    return log.folder
+
+
+def test_memories_of_a_reader_are_compared_with_the_memory_before(
+    fake: FakeEndpoint, model: Path, tmp_path: Path
+) -> None:
+    folder = read_documents(fake, tmp_path, [1, 5], READER)
+    summary = by_folder(folder, model)
+    lines = read_probes(folder)
+    assert len(lines["d0"]["probe"]) == 1  # one chunk: its memory is compared with none
+    assert len(lines["d1"]["probe"]) == 2
+    turns = [turn for line in lines.values() for turn in line["probe"]]
+    assert {turn["status"] for turn in turns} == {"scored"}
+    assert summary["n"] == summary["turns"] == len(turns)
+    assert summary["reference"] == "previous_memory"
+    mean = sum(turn["p_previous_memory"] for turn in turns) / len(turns)
+    assert summary["p_previous_memory"] == pytest.approx(mean)
+    # The same words every time: after the first one, a memory is compared with itself.
+    assert all(turn["p_memory"] == pytest.approx(turn["p_previous_memory"]) for turn in turns if turn["turn"])
+    assert turns[0]["p_memory"] != pytest.approx(turns[0]["p_previous_memory"], rel=1e-3)
+    assert not any("p_history" in turn for turn in turns)
+    assert table_headers(probe_report("memories", summary))[3] == "P(answer | previous memory)"
+    shown = read_records(folder)
+    assert {record.reference for record in shown} == {"previous memory"}
+    score = shown[0].turns[0].score
+    assert score is not None
+    assert score.p_reference == pytest.approx(turns[0]["p_previous_memory"])
+
+
+def test_where_nothing_can_be_compared_it_says_so_in_words(
+    fake: FakeEndpoint, model: Path, tmp_path: Path
+) -> None:
+    alone = READER | {"name": "full_context", "context": "history"}
+    report = probe_report("memories", by_folder(read_documents(fake, tmp_path, [1], alone), model))
+    assert report == (
+        "memories: nothing to compare; no finished question has a turn that was asked for a memory"
+    )
+
+
+def test_where_all_scoring_failed_the_report_names_the_causes(
+    run: Path, model: Path, fake: FakeEndpoint
+) -> None:
+    fake.trouble = lambda number, prompt: 400
+    report = probe_report("memories", by_endpoint(run, fake, model))
+    assert report == "memories: nothing to compare; questions whose scoring failed: status_400 5"
+
+
+def test_a_first_memory_alone_has_no_history_and_the_report_says_so(run: Path, model: Path) -> None:
+    samples = run / "samples.jsonl"
+    kept = []
+    for line in samples.read_text().splitlines():
+        sample = json.loads(line)
+        if sample["trajectory"]:
+            del sample["trajectory"]["turns"][1:]
+        kept.append(json.dumps(sample) + "\n")
+    samples.write_text("".join(kept))
+    report = probe_report("memories", by_folder(run, model))
+    assert report == (
+        "memories: nothing to compare; memories without a score: first 5; a first memory has no history to be compared "
+        "with"
+    )
 
 
 def test_probing_goes_on_where_it_was(run: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

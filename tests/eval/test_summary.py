@@ -76,6 +76,20 @@ def test_a_failed_question_stays_in_every_denominator() -> None:
     assert summary["total_tokens"] == 270
 
 
+def test_a_missing_box_is_counted_whatever_the_verifier_says_of_the_format() -> None:
+    verified = {"boxed_exact": 0.0, "boxed_em": 0.0, "lenient": 1.0}
+    boxed, lenient = sample(0, verified=verified), sample(1, verified=verified, prediction=None)
+    strict = sample(2, verified=verified, prediction=None, format_ok=False, format_reason="box_missing")
+    question = Question(3, Task("q3", "?", 2), Reference([["x"], ["y"]], ["P"]), "nq", 2, "bridge")
+    lost = failed_sample(question, "timeout", "too late", seconds=4.0, boxed=True)
+    summary = summarize([boxed, lenient, strict, lost])
+    assert (summary["missing_box"], summary["lenient"], summary["boxed_em"]) == (2, 0.75, 0.0)
+    summary = summarize([lost])
+    assert [summary[name] for name in verified] == [0.0, 0.0, 0.0]
+    assert summary["missing_box"] == 0
+    assert "missing_box" not in summarize([sample(0), failed(1)])
+
+
 def test_support_counts_questions_with_gold_paragraphs_only() -> None:
     summary = summarize(
         [sample(0), sample(1, support=None), sample(2, support={"search": 0.0, "memory": 0.0})]

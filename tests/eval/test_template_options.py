@@ -162,6 +162,12 @@ def test_a_release_brings_its_option_along_and_another_has_to_be_meant(
     words += ["--search-url", fake.url, "--out", str(tmp_path / "out")]
     assert runner.invoke(eval_app, words).exit_code == 0
     assert reading(fake, tmp_path, ["--out", str(tmp_path / "read")]).exit_code == 0
+    for more, opened in (([], NO_THOUGHT), (["--chat-template-option", "enable_thinking=true"], "")):
+        fake.requests.clear()
+        assert read(fake, tmp_path, ["--api", "completions", *more]).exit_code == 0
+        prompts = [small_tokens().decode(request["prompt"]) for request in fake.requests]
+        assert len(prompts) == 2
+        assert all(prompt.endswith(f"<|im_start|>assistant\n{opened}") for prompt in prompts)
     for out in ("out", "read"):
         settings = json.loads((tmp_path / out / "settings.json").read_text())
         assert settings["chat_template_kwargs"] == {"enable_thinking": False}
@@ -194,6 +200,40 @@ def test_what_is_no_option_is_refused_with_the_form(given: str) -> None:
         parse_template_options([given])
 
 
+@pytest.mark.parametrize("value", ["None", "none", "null"])
+def test_no_value_is_refused_and_its_text_can_be_written(value: str) -> None:
+    with pytest.raises(EvalError, match=rf"name is {value}, which is no value.*'name=\"{value}\"'"):
+        parse_template_options([f"name={value}"])
+    assert parse_template_options([f'name="{value}"']) == {"name": value}
+
+
+@pytest.mark.parametrize(
+    ("template", "asks"),
+    [
+        ("{% if not depth is defined %}{% set depth = 1 %}{% endif %}{{ depth }}", True),
+        ("{% for m in messages %}{% generation %}{{ depth }}{% endgeneration %}{% endfor %}", True),
+        (
+            "{%- for m in messages -%}{%- if m.x -%}{%- continue -%}{%- endif -%}{{ depth }}{%- endfor -%}",
+            True,
+        ),
+        ("{% set depth = 1 %}{{ depth }}", False),
+        ("{# depth #}depth{{ 'depth' }}{{ messages[0].depth }}{{ f(depth=1) }}", False),
+    ],
+)
+def test_only_what_a_template_takes_from_outside_is_an_option(template: str, asks: bool) -> None:
+    class Tokenizer:
+        def get_chat_template(self) -> str:
+            return template
+
+        def apply_chat_template(self, conversation: Any, add_generation_prompt: bool) -> None: ...
+
+    if asks:
+        check_template_options(Tokenizer(), {"depth": 2})
+    else:
+        with pytest.raises(EvalError, match="never asks for depth"):
+            check_template_options(Tokenizer(), {"depth": 2})
+
+
 def test_an_option_given_twice_is_refused() -> None:
     with pytest.raises(EvalError, match="enable_thinking is given twice"):
         parse_template_options(["enable_thinking=false", "enable_thinking=true"])
@@ -203,8 +243,11 @@ def test_an_option_given_twice_is_refused() -> None:
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("enable_thinkng=false", "never mentions enable_thinkng"),
+        ("enable_thinkng=false", "never asks for enable_thinkng"),
+        ("if=false", "never asks for if"),
+        ("role=x", "never asks for role"),
         ("add_generation_prompt=false", "prompts are put together here"),
+        ("enable_thinking=None", "enable_thinking is None, which is no value"),
         ("enable_thinking", "write NAME=VALUE"),
     ],
 )

@@ -25,7 +25,7 @@ MODEL_CODE = [
     "mempo/probe.py",
     "mempo/tokens.py",
 ]
-READING_CODE = ["mempo/agents/chunk_memory.py"]
+READING_CODE = ["mempo/agents"]  # the demonstrations are what the agent itself does
 
 
 def describe_model(config: DictConfig) -> str:

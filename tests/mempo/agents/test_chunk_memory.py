@@ -18,7 +18,7 @@ from mempo.prompts import READING_PROMPTS
 from mempo.reward import outcome_reward
 from mempo.task import Limits, Reference, Task
 from mempo.tokens import ChatTokens
-from mempo.trajectory import ContractViolation, MemoryStatus, StopReason, Trajectory
+from mempo.trajectory import ContractViolation, MemoryStatus, StopReason, Trajectory, Turn
 from tests.mempo.support import ScriptedModel, small_tokens
 
 LIMITS = Limits(max_turns=6, max_response_tokens=40, max_observation_tokens=24, max_context_tokens=600)
@@ -302,6 +302,13 @@ def test_a_memory_that_runs_into_its_cap_is_a_memory(tokens: ChatTokens) -> None
     assert len(trajectory.rows()) == 2
 
 
+def goes_on(turn: Turn, before: Turn) -> None:
+    """Puts another prompt in front of a turn's; the memory is shown as it was, further behind."""
+    start, end = turn.shown_memory or (0, 0)
+    turn.prompt_ids = before.prompt_ids + turn.prompt_ids
+    turn.shown_memory = (start + len(before.prompt_ids), end + len(before.prompt_ids))
+
+
 @pytest.mark.parametrize(
     ("breaks", "said"),
     [
@@ -317,6 +324,22 @@ def test_a_memory_that_runs_into_its_cap_is_a_memory(tokens: ChatTokens) -> None
         (lambda turns: turns.append(turns[2]), "turn 3: no memory, but it is not the last turn"),
         (lambda turns: (turns.pop(0), turns.pop(0)), "turn 1: the last turn is not a final turn"),
         (lambda turns: turns.reverse(), "turn 1: no memory, but it is not the last turn"),
+        (lambda turns: goes_on(turns[1], turns[0]), "turn 2: the prompt begins with all of turn 1's"),
+        (lambda turns: goes_on(turns[0], turns[1]), "turn 1: the prompt begins with all of turn 2's"),
+        (
+            lambda turns: setattr(turns[1], "shown_memory", (-9, 3)),
+            "turn 2: the prompt does not show the memory",
+        ),
+        (lambda turns: setattr(turns[1], "memory_span", (0, 99)), "turn 2: the memory is said to be tokens"),
+        (lambda turns: setattr(turns[1], "memory_span", (2, 1)), "turn 2: the memory is said to be tokens"),
+        (
+            lambda turns: turns[2].logprobs.__setitem__(0, float("nan")),
+            "turn 3: the log-prob of response token 1 is nan",
+        ),
+        (
+            lambda turns: turns[0].logprobs.__setitem__(1, 0.5),
+            "turn 1: the log-prob of response token 2 is 0.5",
+        ),
     ],
 )
 def test_every_violation_rejects_the_trajectory_and_is_named(
@@ -326,6 +349,21 @@ def test_every_violation_rejects_the_trajectory_and_is_named(
     breaks(trajectory.turns)  # type: ignore[operator]
     with pytest.raises(ContractViolation, match=f"trajectory 'q1', {said}"):
         trajectory.rows()
+
+
+def test_no_prompt_begins_with_that_of_any_turn_before(tokens: ChatTokens) -> None:
+    trajectory, _ = play(tokens, ["a", "b", "c", "d", "\\boxed{x}"])
+    assert trajectory.rows()
+    goes_on(trajectory.turns[3], trajectory.turns[0])
+    with pytest.raises(ContractViolation, match="turn 4: the prompt begins with all of turn 1's"):
+        trajectory.rows()
+
+
+def test_a_document_may_repeat_itself(tokens: ChatTokens) -> None:
+    task = Task("q1", "Who?", document="e" * LIMITS.max_observation_tokens * 3)
+    trajectory, model = play(tokens, ["same", "same", "same", "\\boxed{x}"], task)
+    assert model.prompts[1] == model.prompts[2]
+    assert len(trajectory.rows()) == 4
 
 
 def test_a_record_survives_json_with_its_prompts(tokens: ChatTokens) -> None:

@@ -42,6 +42,19 @@ def test_an_answer_without_a_box_is_none() -> None:
     assert play("closed_book", "Mira Voss")[0].stop is StopReason.NO_ACTION
 
 
+def test_without_a_document_there_is_no_full_context() -> None:
+    model = ScriptedModel(small_tokens(), ["\\boxed{x}"])
+    for name in ("full_context", "closed_book"):
+        run = build_agent({**SETTINGS, "name": name}, small_tokens(), None).run(Task("q1", "Who?"), model)
+        if name == "closed_book":
+            assert asyncio.run(run).stop is StopReason.ANSWERED
+            continue
+        with pytest.raises(RolloutError, match="'q1' has no document") as caught:
+            asyncio.run(run)
+        assert caught.value.cause == "no_document"
+        assert not model.prompts
+
+
 def test_a_document_that_does_not_fit_is_not_cut() -> None:
     with pytest.raises(RolloutError) as caught:
         play("full_context", "x", max_context_tokens=100)
