@@ -6,7 +6,10 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from mempo.agents.factory import check_settings
 from mempo.trajectory import ContextMode
+from mempo.verifiers import NOT_FOR_TRAINING, VERIFIERS
+from verl_patches.agents import plain
 from verl_patches.group_filter import filter_arguments
 from verl_patches.settings import MemoryOptions
 
@@ -14,6 +17,12 @@ from verl_patches.settings import MemoryOptions
 PADDING_TOKENS = 128
 # What a rollout is compared by: its reward, or one of the scores beside it (`records.outcome_scores`).
 FILTER_METRICS = ("reward", "acc", "em", "f1", "sub_em", "format_ok")
+FILTER_COUNTS = {
+    "max_num_gen_batches": "a model that gets all of its questions right, or all wrong, would never end a step; write the most "
+    "batches to generate for one, e.g. 10",
+    "max_inflight_gen_batches": "write 1 or more",
+}
+NEVER_NULL = ("task", "agent", "memory")  # groups of ours in which null means nothing
 OUR_KEYS = {
     "seed": (),
     "task": ("reward",),
@@ -45,10 +54,10 @@ OUR_KEYS = {
 
 def check_config(config: DictConfig) -> list[str]:
     """Problems of a composed config, each naming its key and what to write; an empty list means none was found."""
-    problems = _missing(config)
+    problems = _missing(config) or _context(config)
     if problems:
         return problems
-    for check in (_memory, _agent, _batch, _filter, _budgets, _storage, _trainer):
+    for check in (_memory, _agent, _batch, _filter, _budgets, _storage, _trainer, _pool):
         problems += check(config)
     return problems
 
@@ -71,7 +80,17 @@ def _missing(config: DictConfig) -> list[str]:
         parent = config.get(group) if key else config
         if parent is None or (key or group) not in parent or OmegaConf.is_missing(parent, key or group):
             problems.append(f"{name} is not set")
+        elif group in NEVER_NULL and parent[key] is None:
+            problems.append(f"{name} is null: write a value")
     return problems
+
+
+def _context(config: DictConfig) -> list[str]:
+    try:
+        ContextMode.parse(str(config.agent.context))
+    except ValueError as error:
+        return [f"agent.context: {error}"]
+    return []
 
 
 def _memory(config: DictConfig) -> list[str]:
@@ -99,6 +118,16 @@ def _agent(config: DictConfig) -> list[str]:
         problems.append(
             f"agent.max_context_tokens is {window}, but the rollout serves {served} tokens "
             "(actor_rollout_ref.rollout.max_model_len): raise the latter"
+        )
+    try:
+        check_settings(plain(config.agent))
+    except ValueError as error:
+        problems.append(str(error))
+    if config.agent.get("verifier") in NOT_FOR_TRAINING:
+        others = ", ".join(name for name in VERIFIERS if name not in NOT_FOR_TRAINING)
+        problems.append(
+            f"agent.verifier is {config.agent.verifier!r}, which rewards lists of guesses: evaluations report it, but train with "
+            f"one of {others}, or module:function"
         )
     if str(config.task.reward) not in ("sum", "mean"):
         problems.append(f"task.reward is {config.task.reward!r}: write sum or mean")
@@ -150,15 +179,11 @@ def _filter(config: DictConfig) -> list[str]:
         problems.append(
             f"algorithm.filter_groups.metric is {settings.metric!r}: write one of {', '.join(FILTER_METRICS)}"
         )
-    if int(settings.max_num_gen_batches) < 1:
-        problems.append(
-            f"algorithm.filter_groups.max_num_gen_batches is {settings.max_num_gen_batches}: a model that gets all of its "
-            "questions right, or all wrong, would never end a step; write the most batches to generate for one, e.g. 10"
-        )
-    if int(settings.max_inflight_gen_batches) < 1:
-        problems.append(
-            f"algorithm.filter_groups.max_inflight_gen_batches is {settings.max_inflight_gen_batches}: write 1 or more"
-        )
+    for key, remedy in FILTER_COUNTS.items():
+        value = settings.get(key)
+        if not isinstance(value, int) or value < 1:
+            shown = "null" if value is None else value
+            problems.append(f"algorithm.filter_groups.{key} is {shown}: {remedy}")
     return problems
 
 
@@ -193,7 +218,7 @@ def _budgets(config: DictConfig) -> list[str]:
 def _storage(config: DictConfig) -> list[str]:
     prompts, rollouts = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)
     ahead = 1 + float(_select(config, f"trainer.v1.{config.trainer.v1.trainer_mode}.num_warmup_batches") or 0)
-    filtering = filter_arguments(config)
+    filtering = {} if _filter(config) else filter_arguments(config)  # what cannot be read has been named
     if filtering and config.trainer.v1.trainer_mode == "sync":
         ahead += filtering["max_inflight_gen_batches"]  # replacements, beside what is kept for the batch
     # Rows, one record per session, one marker per question, and as many padding rows again at worst.
@@ -229,6 +254,15 @@ def _trainer(config: DictConfig) -> list[str]:
     if mode == "separate_async":
         problems += _separate(config)
     return problems
+
+
+def _pool(config: DictConfig) -> list[str]:
+    processes = config.run.pool_processes
+    if isinstance(processes, int) and processes >= 1:
+        return []
+    return [
+        f"run.pool_processes is {processes}: write how many processes a node may have for rewards and tools, 1 or more"
+    ]
 
 
 def _separate(config: DictConfig) -> list[str]:

@@ -15,6 +15,7 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 from verl_patches.dropped import EQUAL, STALE, SURPLUS, DroppedGroups
+from verl_patches.equal_groups import common_value, trajectory_values
 from verl_patches.records import TRAIN_PARTITION, take_records
 
 SLOWEST_POLL_S, FASTEST_POLL_S = (
@@ -37,6 +38,7 @@ class _Remembering(ReplayBuffer):
         self._dropped = DroppedGroups()
         self._reasons: dict[str, str] = {}  # of the questions that are being evicted
         self._waiting_since = 0.0
+        self._wanted = 0  # questions, of the call that waits
         arguments = dict(sampler_kwargs)
         # As in DAPO's own loop: so many batches of questions may be generated for one that is complete.
         spare_batches = arguments.pop("max_num_gen_batches", 1) - 1
@@ -51,7 +53,7 @@ class _Remembering(ReplayBuffer):
     def sample(
         self, global_steps: int, partition_id: str, batch_size: int
     ) -> tuple[KVBatchMeta, dict[str, Any]]:
-        self._waiting_since = time.monotonic()
+        self._waiting_since, self._wanted = time.monotonic(), batch_size
         return super().sample(global_steps, partition_id, batch_size)
 
     def _wait_for_next_poll(self, partition_id: str, last_debug_time: float) -> float:
@@ -70,15 +72,18 @@ class _Remembering(ReplayBuffer):
         return selection
 
     def _dapo_filtered_keys(self, partition_id: str) -> tuple[set[str], Counter[Any]]:
-        """As verl's, but a question with fewer than two trajectories is never equal: what it lacks are counted failures.
+        """As verl's, but the trajectories of a question are compared, not its rows, and compared exactly.
 
-        verl stops the run at a finished question without rows, and finds the rows of a lone trajectory equal.
+        verl finds the rows of a lone trajectory equal, stops the run at a finished question without rows (what both lack are
+        counted failures), and lets equal values pass whose standard deviation is off by rounding.
         """
-        if partition_id != "val" and self.filter_groups_metric is not None:
-            sessions = {key.rsplit("_", 1)[0] for key in self.partitions[partition_id]}
-            trajectories = Counter(session.rsplit("_", 1)[0] for session in sessions)
-            few = {uid for uid in self.finished_keys[partition_id] if trajectories[uid] < 2}
-            self._dapo_classification_cache[partition_id].update(dict.fromkeys(few))
+        metric = self.filter_groups_metric
+        if partition_id != "val" and metric is not None:
+            known = self._dapo_classification_cache[partition_id]
+            new = self.finished_keys[partition_id] - known.keys()
+            rows = [key for key in self.partitions[partition_id] if key.split("_")[0] in new]
+            values = trajectory_values(partition_id, rows, metric)
+            known.update({uid: common_value(values.get(uid, [])) for uid in new})
         return super()._dapo_filtered_keys(partition_id)
 
     def _evict_terminal_groups(
@@ -87,12 +92,17 @@ class _Remembering(ReplayBuffer):
         partition_id: str,
         eviction_reasons: tuple[set[str], set[str], set[str], Counter[Any]],
     ) -> tuple[set[str], int, int, dict[str, Any]]:
-        """As verl's, which asks without end while all rollouts of a question are equal; here a step gives up."""
+        """As verl's, which asks without end while all rollouts of a question are equal; here a step gives up.
+
+        Not where it has what it wants by now: how many were equal on the way then does not matter.
+        """
         stale, equal, _failed, _counts = eviction_reasons
         self._reasons = dict.fromkeys(equal, EQUAL) | dict.fromkeys(stale, STALE)
         evicted = super()._evict_terminal_groups(global_steps, partition_id, eviction_reasons)
         self._reasons = {}
-        self._dropped.check_equal(self._equal_allowed, str(self.filter_groups_metric), global_steps)
+        ready = len(self._sampleable_terminal_keys(partition_id, eviction_reasons))
+        if partition_id == "train" and ready < self._wanted:
+            self._dropped.check_equal(self._equal_allowed, str(self.filter_groups_metric), global_steps)
         return evicted
 
     def _clear_groups(self, partition_id: str, uids: set[str]) -> None:
@@ -121,6 +131,13 @@ class MempoReplayBuffer(_Remembering, ReplayBuffer):
 
 class MempoReplayBufferAsync(_Remembering, ReplayBufferAsync):
     """For the async trainers."""
+
+    def wait_for_sampleable(
+        self, global_steps: int, partition_id: str, target_count: int
+    ) -> tuple[set[str], dict[str, Any]]:
+        """As verl's, which separate_async also calls by itself, for another number of questions than a batch has."""
+        self._wanted = target_count
+        return super().wait_for_sampleable(global_steps, partition_id, target_count)
 
     def _terminal_eviction_reasons(
         self, global_steps: int, partition_id: str

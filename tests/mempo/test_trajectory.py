@@ -2,10 +2,11 @@
 
 import asyncio
 import json
+import math
 
 import pytest
 
-from mempo.trajectory import ContextMode, Trajectory
+from mempo.trajectory import ContextMode, ContractViolation, Trajectory
 from tests.mempo.support import (
     ANSWER_TURN,
     SEARCH_TURN,
@@ -70,6 +71,42 @@ def test_logprobs_that_do_not_match_name_trajectory_and_turn() -> None:
     trajectory.turns[1].logprobs.pop()
     with pytest.raises(ValueError, match=r"'q1', turn 2: \d+ log-probs for \d+ response tokens"):
         trajectory.rows()
+
+
+@pytest.mark.parametrize("context", ["history", "window:1"])
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf, 0.01, 1.0])
+@pytest.mark.parametrize("place", [0, 3, -1])
+def test_what_is_no_logprob_is_an_error_that_names_its_token(context: str, wrong: float, place: int) -> None:
+    trajectory = play(context)
+    turn = trajectory.turns[1]
+    turn.logprobs[place] = wrong
+    number = range(1, len(turn.logprobs) + 1)[place]
+    with pytest.raises(
+        ContractViolation, match=rf"'q1', turn 2: the log-prob of response token {number} is {wrong};"
+    ):
+        trajectory.rows()
+
+
+def test_a_logprob_may_exceed_0_by_rounding_and_be_far_below() -> None:
+    trajectory = play("history")
+    trajectory.turns[1].logprobs[:4] = [1e-6, 1e-4, 0.0, -9999.0]
+    assert trajectory.rows()[0].logprobs.count(1e-4) == 1, "as the engine reported it"
+
+
+@pytest.mark.parametrize("context", ["history", "window:1"])
+@pytest.mark.parametrize("span", [(-2, 3), (3, 2), (0, 10_000), (10_000, 10_000)])
+def test_a_memory_outside_of_what_was_written_is_an_error(context: str, span: tuple[int, int]) -> None:
+    trajectory = play(context)
+    trajectory.turns[2].memory_span = span
+    with pytest.raises(ContractViolation, match=r"'q1', turn 3: the memory is said to be tokens \("):
+        trajectory.rows()
+
+
+def test_a_forced_prefix_belongs_to_what_was_written() -> None:
+    trajectory = play("window:1")
+    turn = trajectory.turns[2]
+    turn.prefix_ids, turn.memory_span = [1, 2], (0, len(turn.response_ids) + 2)
+    assert trajectory.rows()[2].memory_spans == [(2, 0, len(turn.response_ids) + 2)]
 
 
 def test_a_prompt_that_is_not_the_context_is_an_error() -> None:

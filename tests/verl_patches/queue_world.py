@@ -64,7 +64,7 @@ class QueueWorld:
                 self.tags["train"][f"{session}_{row}"] = {"status": "success", "seq_len": 10}
                 self.values[f"{session}_{row}"] = {
                     "rm_scores": torch.tensor([0.0, reward]),
-                    "extra_fields": {"reward_extra_info": {"em": float(reward > 0)}},
+                    "extra_fields": {"reward_extra_info": {"em": float(reward > 0), "f1": reward}},
                 }
 
     def kv_list(self, partition: str | None = None) -> dict[str, dict[str, dict[str, Any]]]:

@@ -1,7 +1,11 @@
 """`--dry-run` over verl's real config: what would break a run is named before it starts."""
 
+import re
+
 import pytest
 
+from tools.run.plan import check
+from tools.run.settings import find_recipe, load_config
 from verl_patches.check import check_config
 
 
@@ -31,6 +35,10 @@ def test_the_tests_own_config_is_fine(compose):
         ("task.reward=best", "task.reward"),
         ("actor_rollout_ref.actor.ppo_mini_batch_size=3", "ppo_mini_batch_size"),
         ("~memory.weight", "memory.weight is not set"),
+        ("agent.max_context_tokens=null", "agent.max_context_tokens is null"),
+        ("memory.threshold_p=null", "memory.threshold_p is null"),
+        ("agent.context=nonsense", "agent.context: context mode 'nonsense' is unknown"),
+        ("agent.name=nonsense", "agent.name is 'nonsense'"),
         ("seed=???", "seed is not set"),
     ],
 )
@@ -51,3 +59,32 @@ def test_separate_async_needs_devices_and_an_engine_of_its_own(compose):
     assert check_config(compose(*wanted)) == []
     assert "naive" in " ".join(check_config(compose(*wanted[:-1])))
     assert "parameter_sync_step" in " ".join(check_config(compose(wanted[0], *wanted[2:])))
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("agent.verifier=nonsense", "agent.verifier is 'nonsense'; known are "),
+        ("agent.verifier=nowhere:score", "agent.verifier is 'nowhere:score', which cannot be imported"),
+        (
+            "agent.verifier=lenient",
+            "agent.verifier is 'lenient', which rewards lists of guesses: .* tagged, boxed_exact, boxed_em, or",
+        ),
+        ("agent.max_context_tokens=100", "agent.max_context_tokens is 100, but the caps allow a request of"),
+        ("agent.max_answer_tokens=null", "agent.max_answer_tokens is not set"),
+        ("agent.context=window:1", "agent.context is 'window:1'"),
+    ],
+)
+def test_the_dry_run_of_a_reader_looks_into_its_agent(override, said):
+    (problem,) = check(load_config(find_recipe("memagent_cpu"), [override]))
+    assert re.match(said, problem)
+
+
+@pytest.mark.parametrize("verifier", ["boxed_exact", "tests.mempo.rewards:told"])
+def test_a_reward_that_is_there_passes(verifier):
+    assert check(load_config(find_recipe("memagent_cpu"), [f"agent.verifier={verifier}"])) == []
+
+
+def test_agents_that_search_take_no_lenient_reward_either():
+    (problem,) = check(load_config(find_recipe("cpu"), ["+agent.verifier=lenient"]))
+    assert "agent.verifier is 'lenient'" in problem

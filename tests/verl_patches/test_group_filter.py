@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from verl.utils.dataset.rl_dataset import collate_fn
 
@@ -11,6 +12,7 @@ from mempo.task import Reference
 from tests.verl_patches.queue_world import ROWS, QueueWorld
 from verl_patches import trainer as ours
 from verl_patches.check import FILTER_METRICS, check_config
+from verl_patches.equal_groups import trajectory_values
 from verl_patches.failures import RunFailed
 from verl_patches.group_filter import filter_arguments
 from verl_patches.loader import SeededLoader
@@ -163,6 +165,74 @@ def test_a_score_beside_the_reward_can_be_the_metric(start):
     assert "u0" not in trainer.replay_buffer.selected_uids
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("value", [0.6, 1 / 3])
+def test_equal_fractions_are_equal(start, mode, value):
+    """verl asks whether the standard deviation of the rows' values is 0: for these it is not."""
+    rollouts = 5
+    overrides = ["algorithm.filter_groups.metric=f1", f"actor_rollout_ref.rollout.n={rollouts}"]
+    nearly = (value,) * (rollouts - 1) + (value + 1e-6,)
+    trainer, _ = start([(value,) * rollouts, nearly, (*DIFFERENT, 1.0, 0.0)], mode, *overrides)
+    assert np.std([value] * rollouts * ROWS) > 0
+    metrics, _ = step(trainer)
+    assert trainer.replay_buffer.selected_uids == ["u1", "u2"]
+    assert metrics["dropped/equal"] == 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_full_batch_is_trained_on_however_many_were_equal(start, mode):
+    """Five questions finish at once, three of them equal, where two may be: the other two are the batch."""
+    trainer, world = start(
+        [ZERO, DIFFERENT, EQUAL, DIFFERENT, ZERO], mode, "algorithm.filter_groups.max_num_gen_batches=2"
+    )
+    world.ask(3)
+    metrics, _ = step(trainer)
+    assert trainer.replay_buffer.selected_uids == ["u1", "u3"]
+    assert metrics["dropped/equal"] == 3
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_question_short_of_a_batch_still_stops_the_run(start, mode):
+    trainer, world = start(
+        [ZERO, DIFFERENT, EQUAL, ZERO], mode, "algorithm.filter_groups.max_num_gen_batches=2"
+    )
+    world.ask(2)
+    with pytest.raises(RunFailed, match="3 questions were dropped because all their rollouts have the same"):
+        step(trainer)
+
+
+def test_equal_questions_that_finish_after_the_batch_is_full_do_not_stop_it(start):
+    """verl's sync mode waits for what it has asked for: here for three that the batch does not need."""
+    earned = [DIFFERENT, DIFFERENT, ZERO, ZERO, EQUAL]
+    trainer, world = start(earned, "sync", "algorithm.filter_groups.max_num_gen_batches=2")
+    world.finish()
+    world.ask(3)
+    metrics, _ = step(trainer)
+    assert trainer.replay_buffer.selected_uids == ["u0", "u1"]
+    assert metrics["dropped/equal"] == 3
+
+
+def test_a_wait_for_more_questions_than_a_batch_has_counts_its_own_number(start):
+    """separate_async does so: two others would be a batch, but it waits for three."""
+    trainer, world = start(
+        [ZERO, DIFFERENT, EQUAL, DIFFERENT, ZERO],
+        "colocate_async",
+        "algorithm.filter_groups.max_num_gen_batches=2",
+    )
+    world.ask(3)
+    with pytest.raises(RunFailed, match="3 questions were dropped"):
+        trainer.replay_buffer.wait_for_sampleable(1, "train", 3)
+
+
+def test_a_row_without_the_metric_is_named(start):
+    _, world = start([DIFFERENT], "sync")
+    world.finish()
+    rows = [key for key in world.tags["train"] if key.count("_") == 2]
+    assert trajectory_values("train", rows, "f1") == {"u0": [*DIFFERENT], "u1": [*DIFFERENT]}
+    with pytest.raises(ValueError, match=r"row u0_0_1 has no score 'acc' .*, only em, f1"):
+        trajectory_values("train", rows, "acc")
+
+
 def test_a_lost_row_of_a_dropped_question_is_found(start):
     trainer, world = start([EQUAL, DIFFERENT], "sync")
     world.finish()
@@ -216,6 +286,10 @@ def test_without_the_filter_equal_groups_are_trained_on(start):
         ("metric=score", "filter_groups.metric is 'score': write one of reward, acc, em"),
         ("max_num_gen_batches=0", "filter_groups.max_num_gen_batches is 0"),
         ("max_inflight_gen_batches=0", "filter_groups.max_inflight_gen_batches is 0"),
+        ("max_num_gen_batches=null", "filter_groups.max_num_gen_batches is null: "),
+        ("max_inflight_gen_batches=null", "filter_groups.max_inflight_gen_batches is null: "),
+        ("max_num_gen_batches=many", "filter_groups.max_num_gen_batches is many: "),
+        ("metric=null", "filter_groups.metric is None: write one of"),
     ],
 )
 def test_settings_that_cannot_work_are_named(compose, override, named):

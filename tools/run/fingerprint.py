@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,9 @@ FREE = (
     "trainer.default_local_dir",
     "ray_kwargs",
 )
+# Groups of keys that count only where their `enable` is true, in either of the two configs: switched off they change
+# nothing, and what a recipe writes there may change between versions.
+SWITCHED = ("algorithm.filter_groups",)
 MISSING = "(not set)"
 
 
@@ -54,7 +57,7 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def fingerprint(config: DictConfig) -> dict[str, Any]:
     """The keys of a config that must stay the same for one run."""
     flat = flatten(OmegaConf.to_container(config, resolve=True))  # type: ignore[arg-type]
-    return {key: value for key, value in sorted(flat.items()) if not _is_free(key)}
+    return {key: value for key, value in sorted(flat.items()) if not _lies_in(key, FREE)}
 
 
 def check_same(folder: Path, config: DictConfig, contents: Mapping[str, Any] | None = None) -> None:
@@ -75,7 +78,12 @@ def check_same(folder: Path, config: DictConfig, contents: Mapping[str, Any] | N
         scratch.replace(file)
         return
     before = json.loads(file.read_text(encoding="utf-8"))
-    changed = [key for key in sorted({*before, *now}) if before.get(key, MISSING) != now.get(key, MISSING)]
+    off = [group for group in SWITCHED if not _enabled(group, before) and not _enabled(group, now)]
+    changed = [
+        key
+        for key in sorted({*before, *now})
+        if before.get(key, MISSING) != now.get(key, MISSING) and not _lies_in(key, off)
+    ]
     if changed:
         lines = "\n".join(
             f"  {key}: {before.get(key, MISSING)} -> {now.get(key, MISSING)}" for key in changed
@@ -86,5 +94,9 @@ def check_same(folder: Path, config: DictConfig, contents: Mapping[str, Any] | N
         )
 
 
-def _is_free(key: str) -> bool:
-    return any(key == name or key.startswith(f"{name}.") for name in FREE)
+def _enabled(group: str, flat: Mapping[str, Any]) -> bool:
+    return bool(flat.get(f"{group}.enable"))
+
+
+def _lies_in(key: str, names: Iterable[str]) -> bool:
+    return any(key == name or key.startswith(f"{name}.") for name in names)

@@ -10,6 +10,7 @@ from pathlib import Path
 from mempo.row_digest import row_digest
 from mempo.trajectory import ContractViolation, Trajectory
 from tools.run.errors import RunError
+from tools.run.metrics import read_steps
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,22 @@ def replay(run: Path, step: int) -> Iterator[Replayed]:
         except (ValueError, KeyError, TypeError) as error:
             raise RunError(f"{path}: line {number} is not of this version: {error!r}") from error
         yield _replayed(session, stored, trajectory)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a step trained on, stored or not: only `run.sample_trajectories` of a step's trajectories are kept."""
+
+    trajectories: int
+    rows: int
+
+
+def trained(run: Path, step: int) -> Trained | None:
+    """The step's counts in `run/metrics.jsonl`; None if it does not tell them (a killed step, or an earlier version)."""
+    for metrics in read_steps(run / "metrics.jsonl"):
+        if metrics["step"] == step and "trajectory/count" in metrics and "rows/transferred" in metrics:
+            return Trained(int(metrics["trajectory/count"]), int(metrics["rows/transferred"]))
+    return None
 
 
 def _replayed(session: str, stored: list[str] | None, trajectory: Trajectory) -> Replayed:

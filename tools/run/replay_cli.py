@@ -19,12 +19,15 @@ def replay(
 ) -> None:
     """Rebuilds the rows of a step from its stored trajectories, and compares them bit for bit.
 
+    A step stores run.sample_trajectories of its trajectories; only these are rebuilt.
+
     Exits with 1 if a row differs or cannot be compared. Example: mempo replay 3 --run runs/memagent_cpu-reading
     """
     from tools.run.replay import replay as rebuilt
+    from tools.run.replay import trained
 
     try:
-        found = list(rebuilt(run, step))
+        found, of = list(rebuilt(run, step)), trained(run, step)
     except RunError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error
@@ -32,8 +35,17 @@ def replay(
         for problem in entry.problems:
             typer.echo(f"{entry.session}: {problem}", err=True)
     odd = sum(bool(entry.problems) for entry in found)
-    rows = sum(entry.rebuilt for entry in found)
-    typer.echo(f"step {step}: {len(found)} trajectories, {rows} rows rebuilt, {odd} trajectories differ")
+    count, rows = f"{len(found)}", f"{sum(entry.rebuilt for entry in found)}"
+    if of is not None:
+        count, rows = f"{count} of {of.trajectories}", f"{rows} of {of.rows}"
+    typer.echo(f"step {step}: {count} trajectories, {rows} rows rebuilt, {odd} trajectories differ")
+    if of is None:
+        typer.echo(f"how many the step trained on is not known: {run / 'metrics.jsonl'} has no counts of it")
+    elif len(found) < of.trajectories:
+        typer.echo(
+            f"the others were not stored: start or resume the run with run.sample_trajectories={of.trajectories} or more to "
+            "keep all of a step"
+        )
     alone = sum(entry.stored is None for entry in found)
     if alone:
         typer.echo(

@@ -38,6 +38,8 @@ PARTS = (
     "update_weights",
     "save_checkpoint",
 )
+# By name, for a failure's cause may be called anything.
+NO_COUNTS = {"dropped/reward_mean"}
 
 
 def summarize(
@@ -127,11 +129,9 @@ def _format_failures(steps: list[Step]) -> int:
 
 
 def _counts(steps: list[Step], family: str) -> dict[str, int | float]:
-    """Totals of the counters `family/<name>`; means among them are left out."""
-    names = sorted({name for step in steps for name in step if name.startswith(f"{family}/")})
-    return {
-        name.removeprefix(f"{family}/"): total(steps, name) for name in names if not name.endswith("_mean")
-    }
+    """Totals of the counters `family/<name>`."""
+    names = {name for step in steps for name in step if name.startswith(f"{family}/")} - NO_COUNTS
+    return {name.removeprefix(f"{family}/"): total(steps, name) for name in sorted(names)}
 
 
 def _pick(numbers: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
 
 from tools.run.errors import RunError
-from tools.run.fingerprint import check_same
+from tools.run.fingerprint import NAME, check_same
+from tools.run.settings import find_recipe, load_config
 
 CONFIG = {
     "memory": {"weight": 1.0},
@@ -52,3 +54,36 @@ def test_changed_input_files_are_a_difference(tmp_path: Path) -> None:
     check_same(tmp_path, OmegaConf.create(CONFIG), {"task.files": ["aa"]})
     with pytest.raises(RunError, match=r"task\.files"):
         check_same(tmp_path, OmegaConf.create(CONFIG), {"task.files": ["bb"]})
+
+
+FILTER = "algorithm.filter_groups"
+
+
+def earlier(folder: Path) -> None:
+    """The fingerprint of a run that was started before our recipes had keys of dynamic sampling: verl's own value."""
+    check_same(folder, load_config(find_recipe("cpu"), []))
+    keys = json.loads((folder / NAME).read_text())
+    assert keys[f"{FILTER}.max_num_gen_batches"] == 10
+    (folder / NAME).write_text(json.dumps({**keys, f"{FILTER}.max_num_gen_batches": 0}))
+
+
+def test_a_run_from_before_dynamic_sampling_may_resume(tmp_path: Path) -> None:
+    earlier(tmp_path)
+    check_same(tmp_path, load_config(find_recipe("cpu"), []))
+    check_same(tmp_path, load_config(find_recipe("cpu"), [f"{FILTER}.metric=f1"]))
+
+
+def test_dynamic_sampling_in_one_of_the_two_is_a_difference(tmp_path: Path) -> None:
+    earlier(tmp_path)
+    with pytest.raises(RunError) as refusal:
+        check_same(tmp_path, load_config(find_recipe("cpu"), [f"{FILTER}.enable=true"]))
+    assert f"{FILTER}.enable: False -> True" in str(refusal.value)
+    assert f"{FILTER}.max_num_gen_batches: 0 -> 10" in str(refusal.value)
+    (tmp_path / NAME).unlink()
+    check_same(tmp_path, load_config(find_recipe("cpu"), [f"{FILTER}.enable=true"]))
+    with pytest.raises(RunError, match=f"{FILTER}.enable: True -> False"):
+        check_same(tmp_path, load_config(find_recipe("cpu"), []))
+    with pytest.raises(RunError, match=f"{FILTER}.metric: reward -> f1"):
+        check_same(
+            tmp_path, load_config(find_recipe("cpu"), [f"{FILTER}.enable=true", f"{FILTER}.metric=f1"])
+        )

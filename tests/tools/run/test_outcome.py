@@ -72,12 +72,34 @@ def test_the_summary_holds_every_promised_key() -> None:
     assert found["failures"] == {"total": 10, "timeout": 10}
     assert found["reward"]["first5"] == pytest.approx(0.3)
     assert found["reward"]["last5"] == pytest.approx(0.8)
+    assert found["reward"]["by_step"] == pytest.approx([step / 10 for step in range(1, 11)])
     # sample variance of 0.1..0.5 is 0.025; two means of five
     assert found["reward"]["se"] == pytest.approx((2 * 0.025 / 5) ** 0.5)
     assert found["timing"]["gen_share"] == 0.5
     assert found["timing"]["memory_scoring_share"] == 0.25
     assert found["eval"]["after"]["window1"] == AFTER["window1"]
     assert found["eval"]["paired"]["history"] == {"only_before": 5, "only_after": 65, "p": 1e-9}
+
+
+def test_the_summary_holds_the_first_and_the_last_ten_rewards() -> None:
+    steps = [{"step": step, "trajectory/reward_mean": step / 100} for step in range(1, 41)]
+    found = summarize(steps, wall_s=1, stage_seconds={}, before={}, after={}, pairs={})["reward"]
+    assert found["first10"] == pytest.approx(0.055)  # the mean of 0.01 to 0.10
+    assert found["last10"] == pytest.approx(0.355)  # of 0.31 to 0.40
+
+
+def test_answers_without_a_box_are_in_the_summary_where_answers_are_boxed() -> None:
+    boxed = {"boxed_exact": 0.1, "boxed_em": 0.2, "lenient": 0.4, "missing_box": 17}
+    after = {"rewritten": {"em": 0.2, "n": 300, **boxed}}
+    found = summarize([], wall_s=1, stage_seconds={}, before={}, after=after, pairs={})
+    assert found["eval"]["after"]["rewritten"] == after["rewritten"]
+
+
+def test_a_failure_may_be_called_anything() -> None:
+    """A cause is a metric's name, and an agent of a user's own chooses it."""
+    steps = [{"step": 1, "failures/total": 3, "failures/no_mean": 2, "failures/reward_mean": 1}]
+    found = summarize(steps, wall_s=1, stage_seconds={}, before={}, after={}, pairs={})
+    assert found["failures"] == {"total": 3, "no_mean": 2, "reward_mean": 1}
 
 
 def test_a_run_without_evaluation_or_steps_still_has_a_summary(tmp_path: Path) -> None:

@@ -46,6 +46,27 @@ def test_rows_of_every_context_come_out_the_same(tmp_path: Path) -> None:
     code, text = replay(tmp_path, [line(trajectory) for trajectory in trajectories])
     assert code == 0, text
     assert "3 trajectories, 6 rows rebuilt, 0 trajectories differ" in text
+    assert "is not known: " in text, "there is no metrics.jsonl"
+
+
+def test_it_says_how_many_of_the_step_it_rebuilt_and_how_to_keep_all(tmp_path: Path) -> None:
+    stored = [line(searched("window:1")), line(read(small_tokens(), ["a", "b", "\\boxed{x}"])[0])]
+    steps = [
+        {"step": 2, "trajectory/count": 2, "rows/transferred": 5},
+        {"step": 3, "trajectory/count": 64, "rows/transferred": 288},
+    ]
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.write_text("".join(json.dumps(step) + "\n" for step in steps))
+    code, text = replay(tmp_path, stored)
+    assert code == 0
+    assert "step 3: 2 of 64 trajectories, 5 of 288 rows rebuilt, 0 trajectories differ" in text
+    assert "run.sample_trajectories=64 or more" in text
+    metrics.write_text(json.dumps(steps[0] | {"step": 3}) + "\n")
+    code, text = replay(tmp_path, stored)
+    assert "step 3: 2 of 2 trajectories, 5 of 5 rows rebuilt, 0 trajectories differ" in text
+    assert "sample_trajectories" not in text
+    metrics.write_text(json.dumps({"step": 3}) + "\n")
+    assert "is not known: " in replay(tmp_path, stored)[1]
 
 
 def test_a_changed_bit_is_found(tmp_path: Path) -> None:
