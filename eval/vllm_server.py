@@ -25,6 +25,7 @@ GROUP_PATIENCE_S = 5.0  # after that, for what it started
 PLAIN_EVERY_S = 15.0
 LOG_TAIL_LINES = 25
 CPU_CACHE_CAP_GIB = 8
+CPU_BATCHED_TOKENS = 8192  # prompt tokens per engine step
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,9 @@ def command(settings: VllmSettings, device: str, model: str, port: int) -> list[
     if device == "cpu":
         # fp32: what CPU training uses. Eager: compiling costs minutes, more than a small evaluation runs.
         words += ["--dtype", "float32", "--enforce-eager"]
+        # Whole prompts: a request with a seed whose prompt is cut in two kills the engine on a CPU.
+        budget = max(settings.max_model_len, CPU_BATCHED_TOKENS)
+        words += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", str(budget)]
     else:
         words += ["--tensor-parallel-size", str(settings.tensor_parallel)]
     return words

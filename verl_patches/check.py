@@ -129,6 +129,11 @@ def _agent(config: DictConfig) -> list[str]:
             f"agent.verifier is {config.agent.verifier!r}, which rewards lists of guesses: evaluations report it, but train with "
             f"one of {others}, or module:function"
         )
+    if str(config.trainer.device) == "cpu" and rollout.get("enable_chunked_prefill", True):
+        problems.append(
+            "actor_rollout_ref.rollout.enable_chunked_prefill is true: on a CPU, vLLM dies of the first prompt that it cuts in "
+            "two, for every request has a seed; write false"
+        )
     if str(config.task.reward) not in ("sum", "mean"):
         problems.append(f"task.reward is {config.task.reward!r}: write sum or mean")
     return problems
