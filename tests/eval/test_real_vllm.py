@@ -19,7 +19,7 @@ from eval.probe_log import read_probes
 from eval.run import data_settings, evaluate, run_settings
 from eval.sample_log import SampleLog, read_folder
 from eval.tasks import read_questions
-from eval.vllm_server import VllmServer, VllmSettings
+from eval.vllm_server import CPU_BATCHED_TOKENS, VllmServer, VllmSettings
 from tests.eval.support import AGENT, MODEL, FakeEndpoint, serving, write_questions
 from tests.mempo.support import small_tokens
 from tools.search.client import SearchSettings
@@ -52,10 +52,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def served(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EndpointSettings]:
     pytest.importorskip("vllm", reason="vLLM is not installed")
-    settings = VllmSettings(model, max_model_len=2000, max_num_seqs=4, device="cpu")
+    settings = VllmSettings(model, max_model_len=2000, max_num_seqs=16, device="cpu")
     with VllmServer(settings, log=tmp_path_factory.mktemp("log") / "vllm.log", console=QUIET) as server:
         server.wait()
-        yield EndpointSettings(server.url, server.model, connections=4)
+        yield EndpointSettings(server.url, server.model, connections=16)
 
 
 def run(
@@ -95,6 +95,22 @@ def test_it_takes_token_ids_and_goes_on_with_a_message(served: EndpointSettings)
             return await choose_api(endpoint, "auto", small_tokens()), await endpoint.window()
 
     assert asyncio.run(ask()) == (TOKEN_IDS, 2000)
+
+
+def test_on_a_cpu_it_survives_seeded_prompts_beyond_what_one_step_takes(served: EndpointSettings) -> None:
+    prompts = [[7 + number] * 1500 for number in range(16)]  # 24,000 tokens at once, all new
+
+    async def ask() -> list[bytes]:
+        fields = {"model": served.model, "temperature": 1.0, "max_tokens": 4, "ignore_eos": True}
+        async with Endpoint(served) as endpoint:
+            requests = [
+                endpoint.ask("completions", {**fields, "prompt": prompt, "seed": prompt[0]}, bytes)
+                for prompt in prompts
+            ]
+            return await asyncio.gather(*requests)
+
+    assert sum(map(len, prompts)) > CPU_BATCHED_TOKENS
+    assert len(asyncio.run(ask())) == 16
 
 
 @pytest.mark.parametrize("forced", [False, True], ids=["free", "forced"])

@@ -38,6 +38,7 @@ def test_the_tests_own_config_is_fine(compose):
         ("agent.max_context_tokens=null", "agent.max_context_tokens is null"),
         ("memory.threshold_p=null", "memory.threshold_p is null"),
         ("agent.context=nonsense", "agent.context: context mode 'nonsense' is unknown"),
+        ("actor_rollout_ref.rollout.enable_chunked_prefill=true", "rollout.enable_chunked_prefill is true"),
         ("agent.name=nonsense", "agent.name is 'nonsense'"),
         ("seed=???", "seed is not set"),
     ],
