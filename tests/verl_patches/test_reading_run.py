@@ -1,4 +1,7 @@
-"""A real run of the chunk reader: documents of 2, 3 and 4 chunks in one batch, on the stack of every other agent."""
+"""A real run of the chunk reader: documents of 2, 3 and 4 chunks in one batch, on the stack of every other agent.
+
+The model is untrained and earns nothing; that the reader learns is what `./run_train.sh memagent_cpu` shows.
+"""
 
 import pytest
 
@@ -40,4 +43,4 @@ def test_rows_of_documents_of_unequal_length_are_exact(tmp_path):
         assert line["rows/produced"] == line["rows/transferred"] == line["rows/consumed"] == sum(counts)
         assert line["memory/scored"] == sum(counts) - 32, "each memory, and no final turn"
         assert line["failures/total"] == 0
-        assert line["actor/grad_norm"] > 0
+        assert line["rows/mini_batches"] == 2
