@@ -7,6 +7,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from tools.release.options import Public, Push, Yes
+
 app = typer.Typer(add_completion=False)
 
 
@@ -38,14 +40,9 @@ def release(
         bool, typer.Option("--vllm/--no-vllm", help="Serve the release to test it; the card says if not.")
     ] = True,
     device: Annotated[str, typer.Option(help="For vLLM: auto, cpu or cuda.")] = "auto",
-    push: Annotated[
-        str | None,
-        typer.Option(metavar="ORG/NAME", help="Say what would be uploaded there; with --yes, upload it."),
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="With --push: upload; the token is $HF_TOKEN.")] = False,
-    public: Annotated[
-        bool, typer.Option("--public", help="With --push: a repository that everybody sees.")
-    ] = False,
+    push: Push = None,
+    yes: Yes = False,
+    public: Public = False,
 ) -> None:
     """Turn a checkpoint into a Hugging Face release that has been loaded, served and compared.
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tools.release.cli import fail, publish, verify
+from tools.release.options import Public, Push, Yes
 
 app = typer.Typer(add_completion=False)
 
@@ -21,14 +22,9 @@ def release_data(
         Path | None, typer.Option(help="The release's folder; its name is the data set's.")
     ] = None,
     check: Annotated[Path | None, typer.Option(help="A release to verify, offline.")] = None,
-    push: Annotated[
-        str | None,
-        typer.Option(metavar="ORG/NAME", help="Say what would be uploaded there; with --yes, upload it."),
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="With --push: upload; the token is $HF_TOKEN.")] = False,
-    public: Annotated[
-        bool, typer.Option("--public", help="With --push: a repository that everybody sees.")
-    ] = False,
+    push: Push = None,
+    yes: Yes = False,
+    public: Public = False,
 ) -> None:
     """Turn a data folder into a Hugging Face data set: splits, features, card with counts, licences and hashes.
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import urlparse
+
+from tests.local_server import served
 
 OID = "0" * 40
 LARGE = (".safetensors", ".parquet", ".jsonl")  # what the hub keeps as LFS
@@ -169,13 +170,6 @@ def serving(hub: FakeHub) -> Iterator[FakeHub]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    hub.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
+    with served(Handler) as url:
+        hub.url = url
         yield hub
-    finally:
-        server.shutdown()
-        server.server_close()
