@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 
 from mempo.likelihood import RULES, pair_probability
-from mempo.probe import Probe, ProbeFormat, ProbeText, attach, probe_text
+from mempo.probe import Probe, ProbeFormat, ProbeText, attach, closed_memory, probe_text, stated
 from mempo.task import Reference
 from mempo.tokens import ChatTokens
 from mempo.trajectory import MemoryStatus, Trajectory
@@ -28,9 +28,11 @@ class MemorySettings:
     Attributes:
         likelihood: rule of `mempo.likelihood`.
         threshold_p: answer tokens below this probability may be left out.
-        aliases: `first`, or `best`: the alias with the largest max(P_memory, P_reference), the same on both sides.
+        aliases: `first`, or `best`: the alias with the largest max(P_memory, P_reference) over all its tokens, whatever
+            the rule, for each objective; the same on both sides. The rule is then applied to the winners.
         reference: `history` or `previous_memory`.
-        keep_leading_newline: start every probe with a newline, as published.
+        keep_leading_newline: start the probe with a newline also after a generation prompt, which ends in one, as
+            published. After a memory in tags there is one newline in any case.
         max_positions: longest sequence the model takes; a longer probe is `too_long`.
     """
 
@@ -110,9 +112,10 @@ class MemoryPlan:
                         f"trajectory {self.name}, turn {turn + 1}: a log-prob of the answer given the {side} is "
                         f"{values.tolist()}: the policy's weights or the scorer are broken"
                     )
-            pair = pair_probability(memory, reference, self.settings.likelihood, self.settings.threshold_p)
-            # An alias without signal loses to any other, but keeps its place if none has one.
-            rank = max(pair.p_memory, pair.p_reference) if pair else -1.0
+            # Without a threshold: it would rank an alias by its easiest piece, or by nothing at all.
+            whole = pair_probability(memory, reference, "all")
+            assert whole is not None
+            rank = max(whole.p_memory, whole.p_reference)
             if candidate.objective not in chosen or rank > chosen[candidate.objective][0]:
                 chosen[candidate.objective] = (rank, memory, reference)
         parts = [chosen[objective] for objective in sorted(chosen)]
@@ -140,11 +143,16 @@ def plan_probes(
     texts = _wordings(tokens, form, reference, settings.aliases)
     history = settings.reference == "history"
     frame = trajectory.memory_frame
-    previous = trajectory.around_memory(frame.empty_ids if frame else tokens.encode_own("<mem>\n</mem>"))
+    previous = trajectory.around_memory(frame.empty_ids if frame else tokens.encode_own("<mem>\n</mem>\n"))
+    # In a frame all contexts end in a generation prompt, elsewhere the history's alone.
+    keep = settings.keep_leading_newline
+    keeps = (keep and frame is not None, keep and (history or frame is not None))
     for index, turn in enumerate(trajectory.turns):
         if turn.memory_status is MemoryStatus.NONE:
             continue
         memory = trajectory.memory_context(index)
+        if memory is not None and frame is None:
+            memory = closed_memory(tokens, memory)
         if history and index == 0:
             plan.statuses[index] = "first"
         elif memory is None:
@@ -152,7 +160,7 @@ def plan_probes(
             plan.statuses[index] = "missing" if missing else "unclosed"
         else:
             against = trajectory.full_context(index) if history else previous
-            plan.statuses[index] = _add(plan, index, memory, against, texts, tokens)
+            plan.statuses[index] = _add(plan, index, (memory, against), keeps, texts, tokens)
         if memory is not None:
             previous = memory
     return plan
@@ -165,12 +173,13 @@ def _wordings(
 
     With `best` and several objectives, each alias is probed in its place among the first aliases of the others.
     """
-    firsts = [names[0] for names in reference.answers]
+    answers = [list(dict.fromkeys(map(stated, names))) for names in reference.answers]
+    firsts = [names[0] for names in answers]
     if aliases == "first":
         return [(0, None, probe_text(tokens, form, firsts))]
     wordings: list[tuple[int, int | None, ProbeText]] = []
-    for objective, names in enumerate(reference.answers):
-        for alias in dict.fromkeys(names):
+    for objective, names in enumerate(answers):
+        for alias in names:
             answer = [*firsts[:objective], alias, *firsts[objective + 1 :]]
             wordings.append((objective, objective, probe_text(tokens, form, answer)))
     return wordings
@@ -179,8 +188,8 @@ def _wordings(
 def _add(
     plan: MemoryPlan,
     turn: int,
-    memory: list[int],
-    against: list[int],
+    contexts: tuple[list[int], list[int]],
+    keep_newlines: tuple[bool, bool],
     texts: list[tuple[int, int | None, ProbeText]],
     tokens: ChatTokens,
 ) -> str:
@@ -188,15 +197,17 @@ def _add(
     pairs = [
         (
             objective,
-            attach(tokens, memory, text, masked, settings.keep_leading_newline),
-            attach(tokens, against, text, masked, settings.keep_leading_newline),
+            [
+                attach(tokens, context, text, masked, keep)
+                for context, keep in zip(contexts, keep_newlines, strict=True)
+            ],
         )
         for objective, masked, text in texts
     ]
-    if any(max(len(first), len(second)) > settings.max_positions for _, first, second in pairs):
+    if any(len(probe) > settings.max_positions for _, pair in pairs for probe in pair):
         return "too_long"
     plan.candidates[turn] = []
-    for objective, on_memory, on_reference in pairs:
+    for objective, pair in pairs:
         plan.candidates[turn].append(_Candidate(objective, len(plan.probes), len(plan.probes) + 1))
-        plan.probes += [on_memory, on_reference]
+        plan.probes += pair
     return "scored"

@@ -178,7 +178,7 @@ class ChatTokens:
 
         Returns:
             ids of `before + separator.join(inner) + after`, and for each the index of the part whose characters it
-            covers, `len(inner)` for the separator, or -1. A token that straddles belongs to the part.
+            covers, or -1. A token that covers a part and what is beside it belongs to the part; two parts, to the first.
         """
         ids, owners = self._encode_owned(before + _SLOTS[0] + after, {_SLOTS[0]: separator.join(inner)})
         bounds, offset = [], 0
@@ -244,7 +244,7 @@ def _owner(span: tuple[int, int] | None, bounds: list[tuple[int, int]]) -> int:
     for index, (start, end) in enumerate(bounds):
         if span[0] < end and span[1] > start:
             return index
-    return len(bounds)
+    return -1
 
 
 def _at_border(text: str) -> str:
