@@ -50,7 +50,8 @@ def outcome_reward(
         verifier: of `mempo.verifiers`; an agent names its own.
 
     Raises:
-        ValueError: for an unknown name, or a verdict that does not fit the reference.
+        RolloutError: `bad_verdict`; see `mempo.verifiers.verify`.
+        ValueError: for an unknown name.
     """
     if objectives not in OBJECTIVES:
         raise ValueError(f"task.reward is {objectives!r}; known are {', '.join(OBJECTIVES)}")
@@ -67,8 +68,8 @@ async def judge(
     """`outcome_reward`, in the process pool (`mempo.pool`) if the verifier asks for it.
 
     Raises:
-        RolloutError: there, for whatever kept the verifier from its verdict: failed is not wrong.
-        ValueError: see `outcome_reward`.
+        RolloutError: in the pool, for whatever kept the verifier from its verdict: failed is not wrong. Otherwise see
+            `outcome_reward`, as for ValueError.
     """
     reward = partial(outcome_reward, objectives=objectives, verifier=verifier)
     deadline_s = pool_deadline(verifier)

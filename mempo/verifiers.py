@@ -12,6 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from mempo.agents.base import RolloutError
 from mempo.answers import AnswerScore, score_answer, split_objectives, sub_exact_match
 from mempo.imported import imported
 from mempo.tags import FormatReason, validate_format
@@ -24,7 +27,7 @@ class Verdict:
     """What a verifier says.
 
     Attributes:
-        right: one entry per objective, the format left aside.
+        right: True or False (numpy's will do) for each objective, the format left aside.
         format_reason: None if the answer has the form that the verifier asks for; otherwise nothing is earned.
     """
 
@@ -106,18 +109,43 @@ def verify(name: str, trajectory: Trajectory, reference: Reference) -> tuple[Ans
     """The scores of the final answer, and what the verifier `name` makes of the trajectory.
 
     Raises:
-        ValueError: for an unknown name, or a verdict that does not fit the reference.
+        RolloutError: `bad_verdict`, for what is no verdict on this reference, naming verifier and task: a number that is no
+            outcome would become the reward of a whole group.
+        ValueError: for an unknown name.
     """
     verifier = _named(name)
     score = score_answer(trajectory.final_answer(), reference.answers)
     verdict = verifier(trajectory, reference, score)
-    objectives = len(reference.answers)
-    if not isinstance(verdict, Verdict) or len(verdict.right) != objectives:
-        raise ValueError(
-            f"agent.verifier {name!r} returned {verdict!r} for task {trajectory.task.id!r}: return a "
-            f"mempo.verifiers.Verdict with one entry of `right` per objective ({objectives})"
+    wrong = _wrong(verdict, len(reference.answers))
+    if wrong is not None:
+        raise RolloutError(
+            "bad_verdict",
+            f"agent.verifier {name!r} returned {wrong} for task {trajectory.task.id!r}: return a "
+            f"mempo.verifiers.Verdict with True or False in `right` for each objective ({len(reference.answers)}), and "
+            "a FormatReason or None in `format_reason`",
         )
-    return score, verdict
+    return score, Verdict([bool(entry) for entry in verdict.right], verdict.format_reason)
+
+
+def _wrong(verdict: Any, objectives: int) -> str | None:
+    """What of a verdict breaks the contract, in words; None if nothing does."""
+    if not isinstance(verdict, Verdict):
+        return _shown(verdict)
+    right: Any = verdict.right
+    listed = isinstance(right, list | tuple) or (isinstance(right, np.ndarray) and right.ndim == 1)
+    if not listed or len(right) != objectives:
+        return f"`right` = {_shown(right)}"
+    for number, entry in enumerate(right, 1):
+        if not isinstance(entry, bool | np.bool_):
+            return f"{_shown(entry)} as entry {number} of `right`"
+    if not isinstance(verdict.format_reason, FormatReason | None):
+        return f"`format_reason` = {_shown(verdict.format_reason)}"
+    return None
+
+
+def _shown(value: Any) -> str:
+    """Whatever a function of a user's own has returned, briefly."""
+    return f"{type(value).__name__} {str(value)[:80]!r}"
 
 
 def pool_deadline(name: str) -> float | None:

@@ -320,6 +320,16 @@ def test_the_same_questions_are_drawn_for_every_model(bench: Bench) -> None:
         choose(questions, 11, 0)
 
 
+def test_what_is_no_verdict_fails_its_question(bench: Bench) -> None:
+    bench.agent["verifier"] = "tests.mempo.rewards:a_nan"
+    summary = bench.run()
+    assert summary["failures"] == {"bad_verdict": 10}
+    assert summary["reward"] == 0.0
+    assert all(
+        "'tests.mempo.rewards:a_nan'" in sample["failure"]["message"] for sample in bench.samples().values()
+    )
+
+
 def test_a_reward_in_the_process_pool_costs_the_question_that_it_dies_of(bench: Bench) -> None:
     bench.agent["verifier"] = "tests.mempo.rewards:dies_of_a_wrong_answer"
     summary = bench.run()

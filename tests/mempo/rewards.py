@@ -8,7 +8,11 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from mempo import call_server
 from mempo.agents.base import RolloutError
@@ -48,6 +52,30 @@ def dies_of_a_wrong_answer(trajectory: Trajectory, reference: Reference, score: 
 
 def half_a_verdict(trajectory: Trajectory, reference: Reference, score: AnswerScore) -> Verdict:
     return Verdict([], None)
+
+
+def says(right: Any, reason: Any = None) -> Callable[..., Verdict]:
+    """A verifier that always returns this."""
+    return lambda trajectory, reference, score: Verdict(right, reason)
+
+
+a_nan = says([float("nan")])
+points = says([2.5])
+a_one = says([1])
+a_text = says(["True"])
+a_none = says([None])
+no_list = says(True)
+a_word = says("T")
+nested = says([[True]])
+two_too_many = says([True, True, True])
+a_reason_of_its_own = says([True], "too long")
+numpy_bools = says(np.array([True]))
+one_numpy_bool = says([np.True_])
+
+
+@pooled(deadline_s=60)
+def a_nan_from_the_pool(trajectory: Trajectory, reference: Reference, score: AnswerScore) -> Verdict:
+    return Verdict([float("nan")], None)  # type: ignore[list-item]
 
 
 def a_number(trajectory: Trajectory, reference: Reference, score: AnswerScore) -> float:

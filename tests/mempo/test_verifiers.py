@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mempo.agents.base import RolloutError
 from mempo.agents.factory import build_agent
 from mempo.boxed import boxed_answer
 from mempo.reward import outcome_reward
@@ -109,12 +110,37 @@ def test_a_module_that_breaks_while_it_is_imported_is_named(
         check_verifier("broken_reward:score")
 
 
-@pytest.mark.parametrize("name", ["half_a_verdict", "a_number"])
-def test_a_verdict_that_does_not_fit_the_question_is_refused(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("half_a_verdict", "`right` = list '\\[\\]'"),
+        ("a_number", "float '1.0'"),
+        ("a_nan", "float 'nan' as entry 1 of `right`"),
+        ("points", "float '2.5' as entry 1"),
+        ("a_one", "int '1' as entry 1"),
+        ("a_text", "str 'True' as entry 1"),
+        ("a_none", "NoneType 'None' as entry 1"),
+        ("no_list", "`right` = bool 'True'"),
+        ("a_word", "`right` = str 'T'"),
+        ("nested", "list '\\[True\\]' as entry 1"),
+        ("two_too_many", "`right` = list"),
+        ("a_reason_of_its_own", "`format_reason` = str 'too long'"),
+    ],
+)
+def test_what_is_no_verdict_costs_its_rollout_and_names_verifier_and_task(name: str, shown: str) -> None:
     with pytest.raises(
-        ValueError, match=f"'tests.mempo.rewards:{name}' returned .* for task 'q1'.*objective"
-    ):
-        verify(f"tests.mempo.rewards:{name}", said("x"), Reference([["x"]]))
+        RolloutError, match=f"'tests.mempo.rewards:{name}' returned {shown}.* for task 'q1'.*objective"
+    ) as caught:
+        outcome_reward(said("x"), Reference([["x"]]), verifier=f"tests.mempo.rewards:{name}")
+    assert caught.value.cause == "bad_verdict"
+
+
+@pytest.mark.parametrize("name", ["numpy_bools", "one_numpy_bool"])
+def test_numpys_bools_are_a_verdict_and_come_out_as_pythons(name: str) -> None:
+    outcome = outcome_reward(said("x"), Reference([["x"]]), verifier=f"tests.mempo.rewards:{name}")
+    assert outcome.reward == 1.0
+    assert outcome.right == [True]
+    assert type(outcome.right[0]) is bool
 
 
 def test_a_verifier_asks_for_the_pool_with_the_time_it_may_take() -> None:

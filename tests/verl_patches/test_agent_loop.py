@@ -13,7 +13,7 @@ import verl_patches.agents as agents
 from mempo.process_pool import ProcessPool
 from mempo.trajectory import restore_prompts
 from verl_patches import agent_loop
-from verl_patches.failures import Failure
+from verl_patches.failures import Failure, failure_metrics
 from verl_patches.records import SessionRecord, parse_record
 
 ROW = {
@@ -176,3 +176,18 @@ async def test_a_reward_in_the_process_pool(run, fake_client, published, monkeyp
     else:
         assert outputs == []
         assert (record.cause, record.session) == (cause, "u_1")
+
+
+@pytest.mark.parametrize(
+    "name", ["a_nan", "points", "a_one", "half_a_verdict", "a_number", "a_nan_from_the_pool"]
+)
+async def test_what_is_no_verdict_fails_its_rollout_and_is_never_a_reward(
+    run, fake_client, published, monkeypatch, name
+):
+    with closing(ProcessPool(1)) as pool:
+        monkeypatch.setattr(agent_loop, "node_pool", lambda processes: pool)
+        assert await run(fake_client([71, 72]), f"+agent.verifier=tests.mempo.rewards:{name}") == []
+    failure = published[0][1]
+    assert failure_metrics([failure]) == {"failures/total": 1, "failures/bad_verdict": 1}
+    assert f"tests.mempo.rewards:{name}" in failure.message
+    assert "task 'q7'" in failure.message
