@@ -30,6 +30,9 @@ from mempo.tokens import ChatTokens
 from mempo.trajectory import ContextMode, Trajectory
 
 AT_ONCE = 16  # samples between two writes
+# Of what a probe is, and which of its tokens count. From 2 on, separators and blanks around gold are no answer, the best
+# alias is chosen without a threshold, and whatever followed a memory stays out of its probe.
+VERSION = 2
 
 
 class MemoryScorer(Protocol):
@@ -69,7 +72,7 @@ def probe_memories(
     tokens = ChatTokens(tokenizer, chat_template_kwargs=settings.get(TEMPLATE))
     form = build_agent(settings["agent"], tokens, _no_search).probe_format
     memory = replace(memory, reference=_reference(settings, samples.values()))
-    log = ProbeLog(folder, {"model": dict(model), "memory": asdict(memory)})
+    log = ProbeLog(folder, {"version": VERSION, "model": dict(model), "memory": asdict(memory)})
     missing = [sample for name, sample in samples.items() if name not in log.lines]
     unscored: Counter[str] = Counter()
     scoring = scorer() if missing else None

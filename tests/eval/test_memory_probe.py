@@ -116,6 +116,14 @@ def test_a_folder_and_an_endpoint_give_the_same_probabilities(
     assert here["p_memory"] != pytest.approx(here["p_history"], rel=1e-3)
 
 
+def test_scores_of_an_earlier_version_are_not_mixed_with_new_ones(run: Path, model: Path) -> None:
+    by_folder(run, model)
+    settings = run / "probe_settings.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "version": 1}))
+    with pytest.raises(EvalError, match=r"version.*remove probe\.jsonl and probe_settings\.json"):
+        by_folder(run, model)
+
+
 def test_the_summary_accounts_for_every_turn(run: Path, model: Path) -> None:
     summary = by_folder(run, model)
     assert (summary["questions"], summary["turns"]) == (6, 10)  # the failed question has none
