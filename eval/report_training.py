@@ -10,7 +10,9 @@ from eval.pages.section import Section
 from eval.pages.table import Table
 from eval.report_numbers import spread_out
 from eval.run_folder import TrainingRun
+from mempo.step_metrics import reference_name
 
+P_REFERENCE = "memory/p_reference"
 SHOWN_STEPS = 20  # in tables; charts show all
 
 
@@ -26,12 +28,12 @@ def training(runs: Sequence[TrainingRun]) -> Section | None:
         (
             "Answer probability in training",
             "P(answer)",
-            (("memory/p_memory", "memory alone"), ("memory/p_full", "its reference")),
+            (("memory/p_memory", "memory alone"), (P_REFERENCE, "its reference")),
         ),
         ("Memory length in training", "tokens", (("memory/length", "tokens"),)),
     ):
         curves = [
-            (f"{run.key}{mark}", f"{run.name}: {label}", _curve(run, metric))
+            (f"{run.key}{mark}", f"{run.name}: {_label(run, metric, label)}", _curve(run, metric))
             for run in runs
             for mark, (metric, label) in zip(("", "′"), metrics, strict=False)
         ]
@@ -48,6 +50,11 @@ def training(runs: Sequence[TrainingRun]) -> Section | None:
         f"standard error. Tables show at most {SHOWN_STEPS} steps of a run, charts all."
     )
     return Section("Training", note, charts=charts, details=details)
+
+
+def _label(run: TrainingRun, metric: str, label: str) -> str:
+    """A metric's name; runs differ in what they compare memories with."""
+    return reference_name(run.steps) if metric == P_REFERENCE else label
 
 
 def _curve(run: TrainingRun, metric: str) -> list[Point]:

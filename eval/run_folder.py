@@ -17,6 +17,7 @@ from eval.record import Record, from_sample, from_training
 from eval.sample import Sample
 from eval.sample_log import SAMPLES, SETTINGS, SUMMARY, read_folder
 from eval.summary import summarize
+from mempo.step_metrics import current_names
 
 METRICS, EVALUATIONS, TRAJECTORIES = "metrics.jsonl", "eval", "trajectories"
 
@@ -163,9 +164,9 @@ def _read_steps(folder: Path) -> list[dict[str, Any]]:
     path = folder / METRICS
     for line in path.read_bytes().splitlines() if path.is_file() else []:
         try:
-            step = json.loads(line)
+            step = current_names(json.loads(line))
             steps[int(step["step"])] = step
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             continue
     return [steps[number] for number in sorted(steps)]
 

@@ -28,7 +28,8 @@ class CreditSettings:
     Attributes:
         baseline: `pooled`: mean and std over every scored turn of every rollout of the question (published);
             `by_turn`: over the same turn index where it has at least 4 values, else the pool.
-        gate: `always` (published), or `on_success`: only trajectories whose answer is right keep memory credit.
+        gate: `always` (published), or `on_success`: only trajectories with a reward above 0 keep memory credit, so of
+            several objectives one right answer is enough.
     """
 
     baseline: str = "pooled"
@@ -43,14 +44,21 @@ class CreditSettings:
 
 @dataclass(frozen=True)
 class MemoryAdvantages:
-    """Per rollout, turn index → advantage (scored turns only); `flat` says that there was no spread to learn from."""
+    """What the memories of one question earned.
+
+    Attributes:
+        per_rollout: turn index → advantage (scored turns only).
+        flat: there was no spread to learn from.
+        gated: there was, but the gate left nothing of it.
+    """
 
     per_rollout: list[dict[int, float]]
     flat: bool
+    gated: bool
 
 
 def memory_advantages(
-    group: Sequence[Sequence[TurnScore]], successes: Sequence[bool], settings: CreditSettings
+    group: Sequence[Sequence[TurnScore]], rewards: Sequence[float], settings: CreditSettings
 ) -> MemoryAdvantages:
     """Normalises the memory rewards of one question's rollouts: (R − mean) / (std + 1e-6), unbiased std.
 
@@ -58,10 +66,10 @@ def memory_advantages(
 
     Args:
         group: the turn scores of each rollout.
-        successes: whether each rollout's answer is right; read only by the gate.
+        rewards: the outcome of each rollout; read only by the gate.
     """
-    if len(group) != len(successes):
-        raise ValueError(f"credit: {len(successes)} outcomes for {len(group)} rollouts")
+    if len(group) != len(rewards):
+        raise ValueError(f"credit: {len(rewards)} outcomes for {len(group)} rollouts")
     pools: dict[int | None, list[float]] = {None: []}
     for scores in group:
         for score in scores:
@@ -70,16 +78,18 @@ def memory_advantages(
                 pools.setdefault(score.turn, []).append(score.reward)
     by_turn = settings.baseline == "by_turn"
     per_rollout: list[dict[int, float]] = []
-    for scores, success in zip(group, successes, strict=True):
+    spread = False
+    for scores, reward in zip(group, rewards, strict=True):
         kept: dict[int, float] = {}
         for score in scores:
             if score.status == "scored":
                 own = by_turn and len(pools[score.turn]) >= MIN_BY_TURN
                 advantage = _standardised(score.reward, pools[score.turn if own else None])
-                kept[score.turn] = advantage if success or settings.gate == "always" else 0.0
+                spread = spread or bool(advantage)
+                kept[score.turn] = advantage if settings.gate == "always" or reward > 0 else 0.0
         per_rollout.append(kept)
-    flat = not any(value for kept in per_rollout for value in kept.values())
-    return MemoryAdvantages(per_rollout, flat)
+    left = any(value for kept in per_rollout for value in kept.values())
+    return MemoryAdvantages(per_rollout, flat=not spread, gated=spread and not left)
 
 
 def _standardised(value: float, pool: Sequence[float]) -> float:

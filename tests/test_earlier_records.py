@@ -15,11 +15,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from eval.run_folder import read_records
+from eval.report_training import training
+from eval.run_folder import read_records, read_runs
 from eval.sample import trajectory_of
 from mempo.row_digest import row_digest
+from mempo.step_metrics import reference_name
 from mempo.trajectory import Trajectory
 from tests.parsed_page import ParsedPage
+from tools.run.metrics import MetricsFollower, read_steps
 from tools.run.replay_cli import app as replay_app
 from tools.run.samples import write_readable
 from tools.view.cli import app as view_app
@@ -91,6 +94,27 @@ def test_the_viewer_shows_them(kind: str, request: pytest.FixtureRequest, tmp_pa
     assert "By Mira Voss." in "".join(
         ParsedPage((tmp_path / "view.html").read_text(encoding="utf-8")).raw["script"]
     )
+
+
+@pytest.mark.parametrize(
+    ("first", "named"),
+    [(16, "whole history"), (0, "previous memory")],
+)
+def test_the_curve_of_what_was_called_p_full_whatever_it_was_is_drawn_and_named(
+    run: Path, first: int, named: str
+) -> None:
+    path, old = run / "metrics.jsonl", {"memory/p_memory": 0.5, "memory/p_full": 0.25, "memory/first": first}
+    lines = [json.dumps({"step": step, **old}) for step in (1, 2)]
+    # A run that went on under this version.
+    reference = "history" if first else "previous_memory"
+    new = {"memory/p_memory": 0.5, "memory/p_reference": 0.125, f"memory/reference/{reference}": 1}
+    path.write_text("\n".join([*lines, json.dumps({"step": 3, **new}), ""]))
+    for steps in (read_steps(path), MetricsFollower(path).new(), read_runs([run])[1][0].steps):
+        assert [step["memory/p_reference"] for step in steps] == [0.25, 0.25, 0.125]
+        assert reference_name(steps) == named
+    section = training(read_runs([run])[1])
+    assert section is not None
+    assert [line.name for line in section.charts[0].series] == ["run: memory alone", f"run: {named}"]
 
 
 def test_they_are_written_down_readably(run: Path) -> None:

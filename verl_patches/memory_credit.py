@@ -21,13 +21,17 @@ class MemoryCredit:
         scores: session → one score per turn.
         advantages: session → turn → A_mem (scored turns only).
         flat_groups: questions without any spread to learn from.
+        gated_groups: questions with a spread, of which `memory.gate` left nothing.
         groups: questions.
+        reference: what the memories were compared with (`memory.reference`).
     """
 
     scores: dict[str, list[TurnScore]] = field(default_factory=dict)
     advantages: dict[str, dict[int, float]] = field(default_factory=dict)
     flat_groups: int = 0
+    gated_groups: int = 0
     groups: int = 0
+    reference: str = "history"
 
 
 def credit_memories(
@@ -45,7 +49,7 @@ def credit_memories(
         for record in records
     ]
     logprobs = scorer.answer_logprobs([plan.probes for plan in plans])
-    result = MemoryCredit()
+    result = MemoryCredit(reference=settings.reference)
     groups: dict[str, list[SessionRecord]] = defaultdict(list)
     for record, plan, values in zip(records, plans, logprobs, strict=True):
         result.scores[record.session] = plan.scores(values)
@@ -53,12 +57,13 @@ def credit_memories(
     for members in groups.values():
         earned = memory_advantages(
             [result.scores[member.session] for member in members],
-            [member.success for member in members],
+            [member.reward for member in members],
             credit,
         )
         result.advantages |= {
             member.session: kept for member, kept in zip(members, earned.per_rollout, strict=True)
         }
         result.flat_groups += int(earned.flat)
+        result.gated_groups += int(earned.gated)
     result.groups = len(groups)
     return result

@@ -14,6 +14,7 @@ from statistics import fmean, stdev
 import torch
 
 from mempo.memory_scores import STATUSES, TurnScore
+from mempo.step_metrics import REFERENCE
 from verl_patches.advantage import AdvantageMass
 from verl_patches.dropped import dropped_metrics
 from verl_patches.failures import Failure, RunFailed, failure_metrics
@@ -116,7 +117,10 @@ def trajectory_metrics(records: Sequence[SessionRecord]) -> dict[str, float]:
 
 
 def memory_metrics(records: Sequence[SessionRecord], credits: Sequence[MemoryCredit]) -> dict[str, float]:
-    """Over memories; the counts by status add up to `memory/turns` exactly."""
+    """Over memories; the counts by status add up to `memory/turns` exactly.
+
+    `memory/reference/<name>` is 1 for what `memory/p_reference` is given: `history` or `previous_memory`.
+    """
     scores = [score for credit in credits for turns in credit.scores.values() for score in turns]
     statuses = Counter(score.status for score in scores)
     result: dict[str, float] = {"memory/turns": len(scores)}
@@ -124,13 +128,15 @@ def memory_metrics(records: Sequence[SessionRecord], credits: Sequence[MemoryCre
     result |= {
         "memory/groups": sum(credit.groups for credit in credits),
         "memory/flat_groups": sum(credit.flat_groups for credit in credits),
+        "memory/gated_groups": sum(credit.gated_groups for credit in credits),
     }
     scored = [score for score in scores if score.status == "scored"]
     if scored:
         rewards = [score.reward for score in scored]
+        result |= {f"{REFERENCE}{credit.reference}": 1 for credit in credits}
         result |= {
             "memory/p_memory": fmean(score.p_memory for score in scored),
-            "memory/p_full": fmean(score.p_reference for score in scored),
+            "memory/p_reference": fmean(score.p_reference for score in scored),
             "memory/reward_mean": fmean(rewards),
             "memory/reward_std": stdev(rewards) if len(rewards) > 1 else 0.0,
             "memory/share_positive": fmean(reward > 0 for reward in rewards),

@@ -38,7 +38,6 @@ class SessionRecord:
     reference: Reference
     probe_format: ProbeFormat
     reward: float
-    success: bool
     scores: dict[str, float]  # answer and format scores, for metrics and samples
     rows: int
     seconds: dict[str, float]  # generate, tools, whole session
@@ -63,7 +62,6 @@ class SessionRecord:
             reference,
             probe_format,
             outcome.reward,
-            outcome.success,
             scores,
             rows,
             seconds,

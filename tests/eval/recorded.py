@@ -145,7 +145,8 @@ def write_training_run(folder: Path, steps: int = 3, lines: list[dict[str, Any]]
                 "trajectory/count": 4,
                 "trajectory/em": step / 20,
                 "memory/p_memory": step / 5,
-                "memory/p_full": 0.1,
+                "memory/p_reference": 0.1,
+                "memory/reference/history": 1,
                 "memory/length": 9.5,
             }
             metrics.write(json.dumps(numbers) + "\n")

@@ -28,7 +28,7 @@ def test_pooled_baseline_over_every_turn_of_every_rollout() -> None:
         [FIRST, scored(1, 0.5)],
         [FIRST, TurnScore(1, "missing")],
     ]
-    result = memory_advantages(group, [True, False, False], CreditSettings())
+    result = memory_advantages(group, [1.0, 0.0, 0.0], CreditSettings())
     std = 0.2 + 1e-6  # of 0.1, 0.3, 0.5, unbiased
     assert result.per_rollout[0] == pytest.approx({1: -0.2 / std, 2: 0.0})
     assert result.per_rollout[1] == pytest.approx({1: 0.2 / std})
@@ -40,7 +40,7 @@ def test_by_turn_baseline_needs_four_values_else_the_pool() -> None:
     seconds = [0.0, 0.2, 0.4, 0.6]
     group = [[FIRST, scored(1, value)] for value in seconds]
     group[0].append(scored(2, 1.0))
-    result = memory_advantages(group, [True] * 4, CreditSettings(baseline="by_turn"))
+    result = memory_advantages(group, [1.0] * 4, CreditSettings(baseline="by_turn"))
     own_std = math.sqrt(sum((value - 0.3) ** 2 for value in seconds) / 3)
     assert [kept[1] for kept in result.per_rollout] == pytest.approx(
         [(value - 0.3) / (own_std + 1e-6) for value in seconds]
@@ -54,24 +54,51 @@ def test_by_turn_baseline_needs_four_values_else_the_pool() -> None:
 @pytest.mark.parametrize("rewards", [[0.4], [0.4, 0.4, 0.4], [0.4, 0.4 + 1e-6]])
 def test_one_value_or_equal_values_give_zeros_never_nan(rewards: list[float]) -> None:
     result = memory_advantages(
-        [[scored(1, reward)] for reward in rewards], [True] * len(rewards), CreditSettings()
+        [[scored(1, reward)] for reward in rewards], [1.0] * len(rewards), CreditSettings()
     )
     assert [kept[1] for kept in result.per_rollout] == [0.0] * len(rewards)
     assert result.flat
 
 
 def test_nothing_scored_is_flat_and_empty() -> None:
-    result = memory_advantages([[FIRST], []], [False, False], CreditSettings())
+    result = memory_advantages([[FIRST], []], [0.0, 0.0], CreditSettings())
     assert result.per_rollout == [{}, {}]
     assert result.flat
 
 
 def test_gate_on_success_keeps_the_pool_and_silences_failures() -> None:
     group = [[scored(1, 0.0)], [scored(1, 1.0)]]
-    always = memory_advantages(group, [True, False], CreditSettings()).per_rollout
-    gated = memory_advantages(group, [True, False], CreditSettings(gate="on_success")).per_rollout
+    always = memory_advantages(group, [1.0, 0.0], CreditSettings()).per_rollout
+    gated = memory_advantages(group, [1.0, 0.0], CreditSettings(gate="on_success")).per_rollout
     assert gated[0] == always[0]
     assert gated[1] == {1: 0.0}
+
+
+def test_gate_on_success_asks_for_a_positive_reward_not_for_every_objective() -> None:
+    group = [[scored(1, value)] for value in (0.0, 0.4, 1.0)]
+    always = memory_advantages(group, [2.0, 1.0, 0.0], CreditSettings())
+    for rewards in ([2.0, 1.0, 0.0], [1.0, 0.5, 0.0]):  # one of two objectives right: task.reward sum, mean
+        gated = memory_advantages(group, rewards, CreditSettings(gate="on_success")).per_rollout
+        assert gated == [*always.per_rollout[:2], {1: 0.0}]
+    assert 0.0 not in [kept[1] for kept in always.per_rollout]
+
+
+@pytest.mark.parametrize(
+    ("values", "rewards", "gate", "flat", "gated"),
+    [
+        ([0.0, 1.0], [0.0, 0.0], "always", False, False),
+        ([0.0, 1.0], [0.0, 0.0], "on_success", False, True),
+        ([0.0, 1.0], [0.0, 1.0], "on_success", False, False),
+        ([0.0, 0.5, 1.0], [0.0, 1.0, 0.0], "on_success", False, True),  # what is left lies at the mean
+        ([0.4, 0.4], [0.0, 0.0], "on_success", True, False),
+        ([], [], "on_success", True, False),
+    ],
+)
+def test_a_pool_that_the_gate_silenced_is_not_flat(
+    values: list[float], rewards: list[float], gate: str, flat: bool, gated: bool
+) -> None:
+    result = memory_advantages([[scored(1, value)] for value in values], rewards, CreditSettings(gate=gate))
+    assert (result.flat, result.gated) == (flat, gated)
 
 
 def test_outcome_advantage_is_grpo_and_a_lone_survivor_gets_zero() -> None:

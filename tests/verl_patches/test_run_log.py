@@ -36,9 +36,7 @@ def test_a_resumed_run_takes_back_what_it_repeats(tmp_path):
 
 
 async def test_a_sample_can_be_read_by_people_and_by_programs(tmp_path, roll, tokens):
-    record = SessionRecord(
-        "a_0", await roll(), Reference([["rome"]]), ANSWER_TAG, 1.0, True, {"acc": 1.0}, 2, {}
-    )
+    record = SessionRecord("a_0", await roll(), Reference([["rome"]]), ANSWER_TAG, 1.0, {"acc": 1.0}, 2, {})
     rows = [
         torch.full((len(row.response_ids),), float(index))
         for index, row in enumerate(record.trajectory.rows())

@@ -136,7 +136,7 @@ def test_a_killed_run_goes_on_with_the_questions_of_an_unbroken_one(tmp_path_fac
 
     assert rewards(resumed) == rewards(unbroken), "the same seed gives the same first step"
     assert len({reward for _, reward in rewards(unbroken)}) > 1
-    for name in ("memory/p_memory", "memory/p_full", "memory/reward_std"):
+    for name in ("memory/p_memory", "memory/p_reference", "memory/reward_std"):
         by_tree, plainly = resumed.metrics[0][name], unbroken.metrics[0][name]
         assert by_tree == pytest.approx(plainly, abs=1e-4), "the tree scores as the reference does"
     assert not [name for name in resumed.metrics[0] if name.startswith("memory/tree_refused")]

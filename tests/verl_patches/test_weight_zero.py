@@ -70,7 +70,7 @@ def test_the_memories_are_scored_and_the_scores_logged(step, tokens, tmp_path):
     report = trainer.report
     metrics = report.metrics()
     assert metrics["memory/scored"] == 6, "two memories of each rollout of a, one of each of b"
-    assert metrics["memory/p_memory"] != metrics["memory/p_full"]
+    assert metrics["memory/p_memory"] != metrics["memory/p_reference"]
     assert metrics["memory/nonzero_share"] > 0
     named = {name for name in metrics if name.startswith("memory/")}
     assert {name: metrics[name] for name in named - {"memory/advantage_mass_share"}} == {

@@ -7,6 +7,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from mempo.step_metrics import current_names
+
 Step = dict[str, Any]
 
 
@@ -84,4 +86,4 @@ def _parse(line: bytes) -> Step | None:
         step = json.loads(line)
     except (json.JSONDecodeError, UnicodeDecodeError):
         return None
-    return step if isinstance(step, dict) and isinstance(step.get("step"), int) else None
+    return current_names(step) if isinstance(step, dict) and isinstance(step.get("step"), int) else None

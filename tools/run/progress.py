@@ -25,7 +25,7 @@ SHOWN = (
     ("trajectory/reward_mean", "reward", "{:.3f}"),
     ("trajectory/em", "EM", "{:.3f}"),
     ("memory/p_memory", "P_mem", "{:.2f}"),
-    ("memory/p_full", "P_full", "{:.2f}"),
+    ("memory/p_reference", "P_ref", "{:.2f}"),
     ("memory/nonzero_share", "credited", "{:.0%}"),
     ("failures/total", "failed", "{:.0f}"),
     ("timing_s/step", "s/step", "{:.1f}"),

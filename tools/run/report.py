@@ -8,13 +8,15 @@ from typing import Any
 
 from rich.table import Table
 
+from mempo.step_metrics import reference_name
 from tools.run.metrics import Step, values
 from tools.run.summary import MODES
 
+P_REFERENCE = "memory/p_reference"
 CURVES = (
     # title, metrics with their labels
     ("Training reward", (("trajectory/reward_mean", "reward"), ("trajectory/em", "EM"))),
-    ("Answer probability", (("memory/p_memory", "memory alone"), ("memory/p_full", "whole history"))),
+    ("Answer probability", (("memory/p_memory", "memory alone"), (P_REFERENCE, "the reference"))),
     (
         "Memory",
         (
@@ -151,8 +153,9 @@ def write_report(path: Path, name: str, summary: dict[str, Any], steps: list[Ste
     )
     table = f"<h2>Held-out questions, greedy</h2><table><tr>{head}</tr>{body}</table>" if body else ""
     lines = "".join(f"<p>{escape(line)}</p>" for line in final_lines(summary))
+    against = {P_REFERENCE: reference_name(steps)}  # differs from run to run
     curves = "".join(
-        curve(title, [(label, values(steps, metric)) for metric, label in metrics])
+        curve(title, [(against.get(metric, label), values(steps, metric)) for metric, label in metrics])
         for title, metrics in CURVES
     )
     path.write_text(

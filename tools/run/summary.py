@@ -81,6 +81,7 @@ def summarize(
                 "missing",
                 "too_long",
                 "flat_groups",
+                "gated_groups",
             )
         }
         | {

@@ -11,6 +11,7 @@ import pytest
 from tools.run.checkpoint import latest, trained_model
 from tools.run.errors import RunError
 from tools.run.metrics import MetricsFollower, read_steps, reward_change
+from tools.run.progress import step_line
 from tools.run.report import final_lines, write_report
 from tools.run.samples import write_readable
 from tools.run.summary import summarize
@@ -125,6 +126,29 @@ def test_the_report_escapes_and_draws(tmp_path: Path) -> None:
     assert "&lt;b&gt;" in text
     assert text.count("<polyline") >= 2
     assert "window1" in text
+
+
+@pytest.mark.parametrize(
+    ("reference", "drawn"), [("history", "whole history"), ("previous_memory", "previous memory")]
+)
+def test_the_report_draws_the_reference_under_its_own_name(
+    tmp_path: Path, reference: str, drawn: str
+) -> None:
+    metrics = {"memory/p_memory": 0.5, "memory/p_reference": 0.25, f"memory/reference/{reference}": 1}
+    steps = [step | metrics for step in STEPS]
+    write_report(tmp_path / "report.html", "x", summary(), steps)
+    text = (tmp_path / "report.html").read_text()
+    assert f">{drawn}</span>" in text
+    assert f"<title>{drawn}</title>" in text
+    assert [name in text for name in ("whole history", "previous memory")].count(True) == 1
+    assert "P_mem 0.50  P_ref 0.25" in step_line(steps[0], 10)
+
+
+def test_a_run_has_a_count_of_the_questions_that_its_gate_silenced() -> None:
+    steps = [step | {"memory/flat_groups": 1, "memory/gated_groups": 2} for step in STEPS]
+    found = summarize(steps, wall_s=1, stage_seconds={}, before={}, after={}, pairs={})["memory"]
+    assert (found["flat_groups"], found["gated_groups"]) == (10, 20)
+    assert summary()["memory"]["gated_groups"] == 0, "of a run of an earlier version"
 
 
 def test_metrics_are_followed_line_by_line(tmp_path: Path) -> None:
