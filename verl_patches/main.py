@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
 
 import hydra
 from omegaconf import DictConfig
 
+from verl_patches.disk import disk_full
 from verl_patches.failures import RunFailed
 from verl_patches.wiring import wire, wire_environment, wire_ray
 
 START_ATTEMPTS = 3
+STOPPED = "training stopped: "  # begins the last words of a run that ended for a reason that we can name
 
 
 def train(config: DictConfig) -> None:
@@ -43,10 +47,13 @@ def train(config: DictConfig) -> None:
     joined = ray.is_initialized()
     try:
         _with_patience(lambda: run_ppo(config, task_runner_class=task_runner()))
-    except ray.exceptions.RayTaskError as error:
+    except Exception as error:
         cause = getattr(error, "cause", None)
         if isinstance(cause, RunFailed):
             raise RunFailed(str(cause)) from error
+        full = disk_full(error, Path(config.trainer.default_local_dir))
+        if full:
+            raise RunFailed(full) from error
         raise
     finally:
         if not joined:
@@ -84,7 +91,14 @@ def _main(config: DictConfig) -> None:
     try:
         train(config)
     except RunFailed as failure:
-        print(f"training stopped: {failure}", file=sys.stderr, flush=True)
+        end_process(failure)
+
+
+def end_process(failure: RunFailed) -> NoReturn:
+    """Says why the run stopped and ends this process with 1."""
+    try:
+        print(f"{STOPPED}{failure}", file=sys.stderr, flush=True)
+    finally:  # a disk that is full may not take the line either
         os._exit(1)  # a hung weight sync leaves threads behind that would keep the process
 
 

@@ -16,8 +16,11 @@ import torch
 from mempo.memory_scores import TurnScore
 from mempo.tokens import ChatTokens
 from mempo.trajectory import restore_prompts
+from verl_patches.disk import writing
 from verl_patches.records import SessionRecord
 from verl_patches.token_advantages import token_advantages
+
+METRICS = "metrics.jsonl"  # of the run; a checkpoint keeps the line of its own step under the same name
 
 
 class RunLog:
@@ -27,19 +30,27 @@ class RunLog:
         folder: the run's folder; made if missing.
         resumed_step: the step that the run goes on from; what an earlier process logged after it is taken back, since
             those steps are run again.
+        checkpoint: of that step. If a kill came between it and the step's line, it has the line (see `keep`).
     """
 
-    def __init__(self, folder: str | Path, resumed_step: int = 0) -> None:
+    def __init__(self, folder: str | Path, resumed_step: int = 0, checkpoint: Path | None = None) -> None:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._metrics = self.folder / "metrics.jsonl"
-        self._take_back(resumed_step)
+        self._metrics = self.folder / METRICS
+        lines = self._lines_until(resumed_step)
+        if checkpoint is not None and resumed_step not in lines:
+            lines |= _kept_in(checkpoint, resumed_step)
+        if lines or self._metrics.exists():
+            _write_whole(self._metrics, "".join(lines[step] for step in sorted(lines)))
 
     def metrics(self, step: int, values: Mapping[str, Any]) -> None:
         """Appends one JSON object: `step` and every number of `values`; what is not finite is written as null."""
-        numbers = {name: number(value) for name, value in values.items() if _is_number(value)}
-        with self._metrics.open("a") as file:
-            file.write(json.dumps({"step": step, **numbers}) + "\n")
+        with writing(self._metrics), self._metrics.open("a") as file:
+            file.write(_line(step, values))
+
+    def keep(self, checkpoint: Path, step: int, values: Mapping[str, Any]) -> None:
+        """Writes the step's line into its checkpoint."""
+        _write_whole(checkpoint / METRICS, _line(step, values))
 
     def trajectories(
         self,
@@ -58,26 +69,49 @@ class RunLog:
         folder = self.folder / "trajectories"
         folder.mkdir(exist_ok=True)
         scratch = folder / f"step_{step}.tmp"
-        with scratch.open("w") as file:
+        with writing(folder / f"step_{step}.jsonl"), scratch.open("w") as file:
             for record in records:
                 session = record.session
                 line = sample(record, scores.get(session, ()), advantages.get(session), tokens)
                 file.write(json.dumps({"step": step, **line}) + "\n")  # ASCII: any question can be written
         scratch.replace(folder / f"step_{step}.jsonl")
 
-    def _take_back(self, resumed_step: int) -> None:
-        if not self._metrics.exists():
-            return
-        kept = []
-        for line in self._metrics.read_text().splitlines():
-            try:
-                if json.loads(line)["step"] <= resumed_step:
-                    kept.append(line + "\n")
-            except (json.JSONDecodeError, KeyError, TypeError):
-                continue  # a line that a kill cut short
-        scratch = self._metrics.with_suffix(".tmp")
-        scratch.write_text("".join(kept))
-        os.replace(scratch, self._metrics)
+    def _lines_until(self, step: int) -> dict[int, str]:
+        """Of each step up to `step` its last line; one that a kill cut short is left out."""
+        try:
+            lines = self._metrics.read_text().splitlines()
+        except FileNotFoundError:
+            return {}
+        numbered = [(_step_of(line), line + "\n") for line in lines]
+        return {number: line for number, line in numbered if number is not None and number <= step}
+
+
+def _kept_in(checkpoint: Path, step: int) -> dict[int, str]:
+    """The line that a checkpoint keeps; an earlier version of ours kept none."""
+    try:
+        line = (checkpoint / METRICS).read_text()
+    except FileNotFoundError:
+        return {}
+    return {step: line} if _step_of(line) == step else {}
+
+
+def _step_of(line: str) -> int | None:
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _line(step: int, values: Mapping[str, Any]) -> str:
+    numbers = {name: number(value) for name, value in values.items() if _is_number(value)}
+    return json.dumps({"step": step, **numbers}) + "\n"
+
+
+def _write_whole(path: Path, text: str) -> None:
+    scratch = path.with_suffix(".tmp")
+    with writing(path):
+        scratch.write_text(text)
+        os.replace(scratch, path)
 
 
 def sample(

@@ -30,6 +30,7 @@ from verl_patches.advantage import RowAdvantage, advantage_mass, final_advantage
 from verl_patches.agents import chat_tokens
 from verl_patches.batch import StepBatch, check_equal_turns, match_rows
 from verl_patches.deadline import with_deadline
+from verl_patches.durable import DurableTrainer
 from verl_patches.failures import Failure, RunFailed, check_failures, describe, failure_metrics
 from verl_patches.group_filter import filter_arguments
 from verl_patches.loader import SeededLoader
@@ -38,8 +39,6 @@ from verl_patches.memory_worker import data_parallel_size
 from verl_patches.metrics import StepReport
 from verl_patches.minibatch import PADDING, plan_mini_batches
 from verl_patches.records import TRAIN_PARTITION, VALIDATION_PARTITION, take_records
-from verl_patches.resume import repair_tracker
-from verl_patches.run_log import RunLog, spread
 from verl_patches.scoring import build_scorer
 from verl_patches.settings import MemoryOptions
 from verl_patches.worker import ROWS_METRIC, extended
@@ -50,7 +49,7 @@ _SYNC_ADVICE = (
 )
 
 
-class MempoTrainer(trainer_base.PPOTrainer):
+class MempoTrainer(DurableTrainer):
     """Mixin in front of one of verl's V1 trainers."""
 
     def __init__(self, config: DictConfig) -> None:
@@ -108,15 +107,6 @@ class MempoTrainer(trainer_base.PPOTrainer):
                 manager.update_weights = with_deadline(
                     manager.update_weights, seconds, "weight sync", _SYNC_ADVICE
                 )
-
-    def _load_checkpoint(self) -> None:
-        if self.config.trainer.resume_mode == "auto":
-            repair_tracker(self.config.trainer.default_local_dir)
-        super()._load_checkpoint()
-
-    def on_init_end(self) -> None:
-        super().on_init_end()
-        self.run_log = RunLog(self.config.run.path, resumed_step=self.global_steps)
 
     # ------------------------------------------------------------------ one step
 
@@ -242,7 +232,7 @@ class MempoTrainer(trainer_base.PPOTrainer):
         metrics.update(reduce_metrics(actor_metrics))
         return batch
 
-    def _compute_metrics(
+    def _describe(
         self,
         batch: KVBatchMeta,
         metrics: dict[str, Any],
@@ -250,16 +240,12 @@ class MempoTrainer(trainer_base.PPOTrainer):
         global_steps: int,
         epoch: int,
     ) -> None:
-        super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
+        """Adds verl's metrics of a step, and ours."""
+        super()._describe(batch, metrics, timing_raw, global_steps, epoch)
         self.report.rows.check(global_steps)
         metrics.update(self.report.metrics())
         if self._tree_refused is not None:
             metrics[f"memory/tree_refused/{self._tree_refused.code}"] = 1
-        samples = spread(self.report.records, int(self.config.run.sample_trajectories))
-        report = self.report
-        # First: a step whose metrics can be read is complete, also if the run is killed right after.
-        self.run_log.trajectories(global_steps, samples, report.scores, report.advantages, self.tokens)
-        self.run_log.metrics(global_steps, metrics)
 
     # ------------------------------------------------------------------ validation
 

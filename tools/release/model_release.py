@@ -25,7 +25,7 @@ from tools.release.scan import leaks
 from tools.release.serving import ServingTest
 from tools.release.source import Source, find_source, read_json
 from tools.release.weights import Weights, cast, load_weights, target_dtype
-from tools.run.summary import write_json
+from tools.run.files import write_json
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,6 +10,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from tools.run.errors import RunError
+from tools.run.files import write_json
 
 NAME = "fingerprint.json"
 
@@ -73,9 +74,7 @@ def check_same(folder: Path, config: DictConfig, contents: Mapping[str, Any] | N
     now = json.loads(json.dumps(fingerprint(config) | dict(contents or {}), default=str))
     if not file.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        scratch = file.with_suffix(".tmp")
-        scratch.write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8")
-        scratch.replace(file)
+        write_json(file, now)
         return
     before = json.loads(file.read_text(encoding="utf-8"))
     off = [group for group in SWITCHED if not _enabled(group, before) and not _enabled(group, now)]

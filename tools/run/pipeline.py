@@ -14,6 +14,7 @@ from tools.run.checkpoint import trained_model
 from tools.run.data import DataFolder, data_inputs, prepare_data
 from tools.run.errors import RunError
 from tools.run.evaluation import evaluate, paired
+from tools.run.files import write_json
 from tools.run.fingerprint import check_same, fingerprint
 from tools.run.machine import describe
 from tools.run.metrics import Step, read_steps
@@ -23,7 +24,7 @@ from tools.run.report import final_lines, final_table, write_report
 from tools.run.samples import write_readable
 from tools.run.search import SearchAccess, search_access
 from tools.run.stages import Stages, content_key
-from tools.run.summary import summarize, write_json
+from tools.run.summary import summarize
 from tools.run.training import RunFolder, train
 from tools.run.wall import Wall
 
@@ -40,19 +41,40 @@ class Pipeline:
         """Runs every stage that is not done; returns the summary.
 
         Raises:
-            RunError: a stage failed, the folder belongs to another config, or another process works in it.
+            RunError: a stage failed, the folder belongs to another config, another process works in it, or the disk
+                takes no more.
         """
-        self.folder.path.mkdir(parents=True, exist_ok=True)
-        with _only_one(self.folder.path):
-            data_from = data_inputs(self.config)
-            check_same(self.folder.path, self.config, {"task.files": data_from.get("files")})
-            write_json(self.folder.path / "environment.json", describe())
-            self.wall = Wall(self.folder.path / "wall.json")
+        from verl_patches.disk import disk_full
+
+        try:
+            self.folder.path.mkdir(parents=True, exist_ok=True)
+            with _only_one(self.folder.path):
+                data_from = data_inputs(self.config)
+                check_same(self.folder.path, self.config, {"task.files": data_from.get("files")})
+                write_json(self.folder.path / "environment.json", describe())
+                self.wall = Wall(self.folder.path / "wall.json")
+                try:
+                    return self._run(data_from)
+                finally:
+                    self._tidy()
+        except RunError:
+            raise
+        except Exception as error:
+            full = disk_full(error, self.folder.checkpoints)
+            if full is None:
+                raise
+            raise RunError(full) from error
+
+    def _tidy(self) -> None:
+        """What is written whichever way a run ends. It does not raise: that would bury what ended the run."""
+        for name, write in (
+            ("the wall clock", self.wall.write),
+            ("readable trajectories", lambda: write_readable(self.folder.trajectories)),
+        ):
             try:
-                return self._run(data_from)
-            finally:
-                self.wall.write()
-                write_readable(self.folder.trajectories)
+                write()
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                self.teller.say(f"not written at the end: {name} ({error})")
 
     def _run(self, data_from: dict[str, Any]) -> dict[str, Any]:
         data = self._data(data_from)

@@ -8,14 +8,13 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from tools.run.checkpoint import latest
+from tools.run.checkpoint import resumption
 from tools.run.data import check_task
 from tools.run.errors import RunError
 from tools.run.evaluation import contexts
 from tools.run.machine import check_installation, gpus, installed_set
 from tools.run.model import BUILT, COLD_STARTS, describe_model
 from tools.run.search import searches
-from tools.run.training import RunFolder
 
 
 @dataclass(frozen=True)
@@ -58,6 +57,8 @@ def check(config: DictConfig) -> list[str]:
         problems.append(
             "actor_rollout_ref.actor.checkpoint.save_contents must list hf_model: the evaluation loads it"
         )
+    if problem := resumption(config).problem:
+        problems.append(problem)
     from verl_patches.check import check_config
 
     stand_in = config.copy()
@@ -95,7 +96,7 @@ def _stages(config: DictConfig) -> list[tuple[str, str]]:
     ranks = int(trainer.nnodes) * int(trainer.n_gpus_per_node)
     server = f"the server at {config.search.url}" if config.search.url else "a server of our own (BM25)"
     search = f"{server}, top {config.search.topk}" if searches(config) else "none: the agent does not search"
-    done = latest(RunFolder(Path(config.run.path)).checkpoints)
+    done = resumption(config).checkpoint
     questions = int(config.run.eval_questions)
     evaluation = (
         f"{questions} held-out questions, greedy, contexts {' and '.join(contexts(config))}"
@@ -127,4 +128,5 @@ def _notes(config: DictConfig) -> list[str]:
         + (f" ({found[0]})" if found else "")
         + f", set {installed_set() or 'unknown'}"
     ]
+    notes += resumption(config).notes
     return notes + [f"not ready here: {problem}" for problem in ready(config)]

@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from mempo.step_metrics import reference_name
+from tools.run.files import write_text
 from tools.run.metrics import Step, values
 from tools.run.summary import MODES
 
@@ -158,8 +159,8 @@ def write_report(path: Path, name: str, summary: dict[str, Any], steps: list[Ste
         curve(title, [(against.get(metric, label), values(steps, metric)) for metric, label in metrics])
         for title, metrics in CURVES
     )
-    path.write_text(
+    write_text(
+        path,
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(name)}</title><style>{STYLE}</style>'
         f"<h1>{escape(name)}</h1>{lines}{table}{curves}</html>\n",
-        encoding="utf-8",
     )

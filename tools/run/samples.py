@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tools.run.files import write_text
+
 
 def write_readable(folder: Path) -> int:
     """Writes step_N.md beside every step_N.jsonl that has none or an older one; returns how many were written."""
@@ -17,7 +19,7 @@ def write_readable(folder: Path) -> int:
         records = [
             json.loads(line) for line in source.read_text(encoding="utf-8").splitlines() if line.strip()
         ]
-        target.write_text("\n\n".join(readable(record) for record in records) + "\n", encoding="utf-8")
+        write_text(target, "\n\n".join(readable(record) for record in records) + "\n")
         written += 1
     return written
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tools.run.files import write_json
+
 Say = Callable[[str], None]
 
 
@@ -66,7 +68,10 @@ class Stages:
             return done.result
         self.say(f"{name} ...")
         begin = time.monotonic()
-        result = json.loads(json.dumps(work(), default=str))
+        from verl_patches.disk import writing
+
+        with writing(f"the files of the stage {name}"):
+            result = json.loads(json.dumps(work(), default=str))
         seconds = time.monotonic() - begin
         self._write(name, Note(plain, result, round(seconds, 3)))
         self.say(f"{name}: {seconds:.0f} s")
@@ -79,6 +84,4 @@ class Stages:
 
     def _write(self, name: str, note: Note) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        scratch = self.folder / f"{name}.tmp"
-        scratch.write_text(json.dumps(vars(note), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        scratch.replace(self.folder / f"{name}.json")
+        write_json(self.folder / f"{name}.json", vars(note))

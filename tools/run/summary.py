@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 from tools.run.metrics import Step, edge_means, mean, reward_change, total, values
@@ -112,15 +110,6 @@ def timing(steps: list[Step]) -> dict[str, float | None]:
         if spent and whole > 0:
             shares[f"{part}_share"] = round(sum(spent) / whole, 4)
     return shares
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Writes JSON in one go: a reader never sees half a file."""
-    scratch = path.with_suffix(path.suffix + ".tmp")
-    scratch.write_text(
-        json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8"
-    )
-    scratch.replace(path)
 
 
 def _format_failures(steps: list[Step]) -> int:

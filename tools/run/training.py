@@ -10,8 +10,9 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from tools.run.checkpoint import latest
+from tools.run.checkpoint import latest, resumption
 from tools.run.errors import RunError
+from tools.run.files import write_text
 from tools.run.machine import environment_for
 from tools.run.metrics import MetricsFollower, Step
 from tools.run.processes import descendants, end_children, start, wait
@@ -77,9 +78,11 @@ def train(
     config.search.url, config.search.token_env = access.url, access.token_env
     save_config(config, folder.config)
     steps = int(config.trainer.total_training_steps)
-    done = latest(folder.checkpoints)
-    if done is not None and done.step >= steps:
-        return done.step
+    resumed = resumption(config, repair=True)
+    if resumed.problem:
+        raise RunError(resumed.problem)
+    if resumed.checkpoint is not None and resumed.checkpoint.step >= steps:
+        return resumed.checkpoint.step
     mark = folder.log.stat().st_size if folder.log.exists() else 0
     follower = MetricsFollower(folder.metrics)
     follower.new()  # what an earlier start wrote is not news
@@ -99,19 +102,31 @@ def train(
             spare=spare
         )  # Ray's daemons may outlive the trainer a little; the next stage wants the cores
     if code != 0:
+        cause = failure_text(folder.log, mark)
         raise RunError(
-            f"training ended with exit code {code}: {failure_text(folder.log, mark)}\nThe log is {folder.log}"
+            f"training ended with exit code {code}: {full_disk_behind(cause, folder) or cause}\nThe log is {folder.log}"
         )
     done = latest(folder.checkpoints)
     return done.step if done is not None else steps
 
 
+def full_disk_behind(cause: str, folder: RunFolder) -> str | None:
+    """The one line about a full disk, where the process could not say it itself: the log lies on that disk too."""
+    from verl_patches.disk import DiskFull, disk_full, free_mib, said_refusal
+
+    if "last complete checkpoint" in cause:
+        return None
+    reason = said_refusal(cause) or ("disk full" if free_mib(folder.path) < 1 else None)
+    if reason is None:
+        return None
+    said = f"{reason}: while training in {folder.path} ({free_mib(folder.path)} MiB free)"
+    return disk_full(DiskFull(said), folder.checkpoints)
+
+
 def save_config(config: DictConfig, path: Path) -> None:
     """Writes a config as YAML with every interpolation resolved."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_suffix(".tmp")
-    OmegaConf.save(OmegaConf.create(OmegaConf.to_container(config, resolve=True)), scratch)
-    scratch.replace(path)
+    write_text(path, OmegaConf.to_yaml(OmegaConf.create(OmegaConf.to_container(config, resolve=True))))
 
 
 def failure_text(log: Path, offset: int = 0) -> str:

@@ -22,15 +22,14 @@ def with_token(config: DictConfig) -> DictConfig:
 def main(path: str) -> None:
     """Trains; ends the process with 1 and the causes on stderr when the run stopped for a reason that we can name."""
     from verl_patches.failures import RunFailed
-    from verl_patches.main import train
+    from verl_patches.main import end_process, train
 
     config = OmegaConf.load(path)
     assert isinstance(config, DictConfig)
     try:
         train(with_token(config))
     except RunFailed as failure:
-        print(f"training stopped: {failure}", file=sys.stderr, flush=True)
-        os._exit(1)  # a hung weight sync leaves threads behind that would keep the process
+        end_process(failure)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
+
+from tools.run.files import write_json
 
 EVERY_S = 5.0
 
@@ -23,16 +26,15 @@ class Wall:
         return self._before + time.monotonic() - self._start
 
     def tick(self) -> None:
-        """Writes now and then; call it often."""
+        """Writes now and then; call it often. A disk that refuses is no reason to end what is being timed."""
         if time.monotonic() - self._written >= EVERY_S:
-            self.write()
+            with suppress(OSError):
+                self.write()
 
     def write(self) -> None:
         """Writes the seconds down."""
         self._written = time.monotonic()
-        scratch = self.path.with_suffix(".tmp")
-        scratch.write_text(json.dumps({"seconds": round(self.seconds, 1)}) + "\n", encoding="utf-8")
-        scratch.replace(self.path)
+        write_json(self.path, {"seconds": round(self.seconds, 1)})
 
     def _read(self) -> float:
         try:
