@@ -26,19 +26,21 @@ def report(
 ) -> None:
     """Show runs on one page: results, pairs, F1 against tokens, objectives, hops, endings, training and memories.
 
-    The page is one file: it opens from disk and needs no network.
+    The page is one file: it opens from disk and needs no network. Of existing files only those that this command wrote are
+    replaced.
     """
-    from eval.pages.document import write_text
     from eval.report_page import report_html, report_markdown
     from eval.report_sections import sections
     from eval.run_folder import read_runs
+    from eval.sealed_file import check_own, write_sealed
 
     try:
+        check_own(out, *([markdown] if markdown else []))
         evaluations, training = read_runs(runs)
         parts = sections(evaluations, training)
-        write_text(out, report_html(TITLE, parts))
+        write_sealed(out, report_html(TITLE, parts))
         if markdown is not None:
-            write_text(markdown, report_markdown(TITLE, parts))
+            write_sealed(markdown, report_markdown(TITLE, parts))
     except (EvalError, OSError) as error:
         fail(error)
     Console().print(f"{len(evaluations)} evaluations, {len(training)} training runs: {out}", highlight=False)

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from eval.pages.document import document, readable
 from eval.pages.section import Section
+from eval.sealed_file import SEAL
 
 
 def report_html(title: str, parts: Sequence[Section]) -> str:
@@ -20,4 +21,6 @@ def report_html(title: str, parts: Sequence[Section]) -> str:
 
 def report_markdown(title: str, parts: Sequence[Section]) -> str:
     """Headings and tables; the numbers of the charts are among them."""
-    return readable("\n\n".join([f"# {title}", *(part.markdown() for part in parts)]) + "\n")
+    return readable(
+        "\n\n".join([f"<!-- {SEAL} -->", f"# {title}", *(part.markdown() for part in parts)]) + "\n"
+    )

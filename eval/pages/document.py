@@ -11,6 +11,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from eval.sealed_file import SEAL
+
 HERE = Path(__file__).parent
 # Inside a <script> the HTML parser looks for `</script` and `<!--`; as JSON escapes they mean the same text.
 _UNSAFE_IN_SCRIPT = {
@@ -45,6 +47,7 @@ def document(title: str, body: Markup, *, style: str = "", script: str = "", dat
         .get_template("document.html.jinja")
         .render(
             title=title,
+            seal=SEAL,
             policy=_policy(whole_style, script),
             style=Markup(whole_style),
             body=body,
@@ -68,14 +71,6 @@ def readable(text: str) -> str:
     """Text that UTF-8 and HTML can hold: lone surrogates and NUL become the replacement character."""
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return whole.replace("\0", "\ufffd")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Writes a file whole or not at all, and makes its folder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="utf-8", newline="\n")
-    temporary.replace(path)
 
 
 def _policy(style: str, script: str) -> str:

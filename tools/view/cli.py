@@ -27,18 +27,19 @@ def view(
     """Write a page that shows trajectories turn by turn: memory, thought, query, result, answer, and what was scored.
 
     Filters by outcome and ending, sorts by memory reward or turns, searches the text. `?` on the page tells the keys.
-    The page is one file: it opens from disk and needs no network.
+    The page is one file: it opens from disk and needs no network. An existing file is replaced only if this command wrote it.
     """
     from eval.console import fail
     from eval.errors import EvalError
-    from eval.pages.document import write_text
     from eval.run_folder import read_records
+    from eval.sealed_file import check_own, write_sealed
     from tools.view.page import spread, viewer_html
 
     try:
+        check_own(out)
         records = read_records(run)
         shown = spread(records, limit)
-        write_text(out, viewer_html(run.resolve().name, shown, len(records)))
+        write_sealed(out, viewer_html(run.resolve().name, shown, len(records)))
     except (EvalError, OSError) as error:
         fail(error)
     Console().print(f"{len(shown)} of {len(records)} trajectories: {out}", highlight=False)
