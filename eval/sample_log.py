@@ -99,8 +99,11 @@ class SampleLog:
     def _guard(self) -> None:
         path = self.folder / SETTINGS
         if not path.exists():
-            if (self.folder / SAMPLES).exists():
-                raise EvalError(f"{self.folder} holds samples without {SETTINGS}: choose another folder")
+            there = [name for name in (SAMPLES, SUMMARY) if (self.folder / name).exists()]
+            if there:
+                raise EvalError(
+                    f"{self.folder} holds {there[0]} without {SETTINGS}, so it is of something else: choose another folder"
+                )
             write_json(path, self.settings)
             return
         try:

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from eval.cli import app
 from eval.errors import EvalError
+from eval.sample_log import SampleLog
 from eval.sealed_file import SEAL, check_own, write_sealed
 from tests.eval.recorded import write_evaluation
 from tools.view.cli import app as view
@@ -67,3 +68,12 @@ def test_report_and_view_leave_other_files_alone(tmp_path: Path) -> None:
     assert mine.read_text() == "my notes"
     assert (run / "samples.jsonl").read_bytes() == samples
     assert not (tmp_path / "third.html").exists(), "refused before anything is written"
+
+
+@pytest.mark.parametrize("name", ["summary.json", "samples.jsonl"])
+def test_an_evaluation_is_not_begun_over_the_files_of_something_else(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(EvalError, match=rf"{name} without settings\.json.*choose another folder"):
+        SampleLog(tmp_path, {"model": "x"}).__enter__()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == "mine"

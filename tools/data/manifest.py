@@ -31,22 +31,19 @@ def write_manifest(
     return manifest
 
 
-def listed_outputs(folder: Path) -> list[str]:
-    """Names of the files that the manifest of a data folder lists; none without a manifest."""
+def listed_outputs(folder: Path) -> list[str] | None:
+    """Names of the files that the manifest of a data folder lists; None without a manifest.
+
+    Raises:
+        ValueError: the manifest is none of a data folder.
+    """
     try:
         manifest = json.loads((folder / NAME).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return []
-    return [Path(entry["name"]).name for entry in manifest.get("outputs", [])]
-
-
-def remove_outputs(folder: Path) -> None:
-    """Removes the manifest of a data folder and the files that it lists; without a manifest nothing is touched."""
-    listed = listed_outputs(folder)
-    if listed:
-        (folder / NAME).unlink()  # first: without one the folder is unfinished
-    for name in listed:
-        (folder / name).unlink(missing_ok=True)
+        return [Path(entry["name"]).name for entry in manifest["outputs"]]
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{folder / NAME} is not of `mempo data`") from error
 
 
 def changed_outputs(folder: Path) -> list[str]:

@@ -13,6 +13,18 @@ from tools.run.errors import RunError
 from tools.run.files import write_json
 
 NAME = "fingerprint.json"
+# What a run would write over, in a folder that is none of its own.
+WRITTEN = (
+    "checkpoints",
+    "config.yaml",
+    "environment.json",
+    "eval",
+    "metrics.jsonl",
+    "report.html",
+    "stages",
+    "summary.json",
+    "trajectories",
+)
 
 # What may change when a run is resumed: it changes neither the data, nor the model, nor the update. More steps go on
 # from the last checkpoint.
@@ -73,6 +85,12 @@ def check_same(folder: Path, config: DictConfig, contents: Mapping[str, Any] | N
     file = folder / NAME
     now = json.loads(json.dumps(fingerprint(config) | dict(contents or {}), default=str))
     if not file.exists():
+        foreign = [name for name in WRITTEN if (folder / name).exists()]
+        if foreign:
+            raise RunError(
+                f"{folder / foreign[0]} is there, and {NAME} is not: the folder is of something else; choose another run.name "
+                "or run.dir"
+            )
         folder.mkdir(parents=True, exist_ok=True)
         write_json(file, now)
         return

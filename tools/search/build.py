@@ -65,8 +65,8 @@ def build_index(corpus: Path, out: Path, settings: BuildSettings, progress: Prog
         raise CorpusError(f"{corpus}: no such file; --corpus takes JSON lines, plain or .gz")
     if out.exists() and not settings.replace:
         raise IndexFolderError(f"{out} exists; choose another folder or add --replace")
-    if settings.replace and out.exists() and any(out.iterdir()):
-        Manifest.read(out)  # only an index is replaced
+    for place in (out, _old(out)):
+        _check_own(place)
     check_free(postings_build_bytes(corpus) if settings.kind != "dense" else 0, "building the postings")
     source = {"name": corpus.name, "bytes": _size(corpus), "sha256": file_sha256(corpus)}
     partial = out.with_name(f"{out.name}.partial")
@@ -105,6 +105,8 @@ def _size(corpus: Path) -> int:
 def _open_partial(partial: Path, source: dict[str, Any]) -> None:
     """An empty folder, or the one of an earlier build from the same corpus."""
     stamp = partial / _SOURCE
+    if partial.exists() and any(partial.iterdir()) and not stamp.is_file():
+        raise IndexFolderError(f"{partial} is no half-built index: move it away, or choose another --out")
     if partial.exists() and not (stamp.is_file() and json.loads(stamp.read_text()) == source):
         shutil.rmtree(partial)
     partial.mkdir(parents=True, exist_ok=True)
@@ -164,9 +166,26 @@ def _dense(
 
 def _take_place(partial: Path, out: Path) -> None:
     """Running servers keep what they have open, and see the new folder within a second."""
-    old = out.with_name(f"{out.name}.old")
+    old = _old(out)
     shutil.rmtree(old, ignore_errors=True)
     if out.exists():
         out.rename(old)
     partial.rename(out)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _old(out: Path) -> Path:
+    """Where the index that is replaced lies for a moment."""
+    return out.with_name(f"{out.name}.old")
+
+
+def _check_own(folder: Path) -> None:
+    """Only an index is replaced, and nothing that lies in its folder besides. Raises IndexFolderError."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    known = Manifest.read(folder).files
+    added = [name for name in sizes(folder) if name not in known]
+    if added:
+        raise IndexFolderError(
+            f"{folder / added[0]} is no part of the index: move it away, or choose another --out"
+        )

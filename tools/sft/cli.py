@@ -22,7 +22,12 @@ Seed = Annotated[int, typer.Option(help="Draws worlds, questions, habits and the
 @app.command("oracle")
 def oracle(
     data: Annotated[Path, typer.Option(help="Data folder: `mempo world build`, or `mempo data hotpotqa`.")],
-    out: Annotated[Path | None, typer.Option(help="File to write; default DATA/sft.parquet.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="File to write; default DATA/sft.parquet. One that this command wrote is replaced."
+        ),
+    ] = None,
     prompt: Annotated[
         str, typer.Option(help="System prompt; has to be the one of RL (agent.prompt).")
     ] = "brief",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -128,7 +127,5 @@ def _refresh_rows(data_dir: Path, rows: Path, settings: SftSettings, seed: int) 
     key = content_hash({"settings": asdict(settings.oracle), "seed": seed, "sources": sources}, CODE)
     if rows.is_file() and marker.is_file() and json.loads(marker.read_text(encoding="utf-8"))["hash"] == key:
         return
-    partial = rows.with_suffix(".partial")
-    count = write_oracle(data_dir, partial, settings.oracle, seed)
-    shutil.move(partial, rows)
+    count = write_oracle(data_dir, rows, settings.oracle, seed)
     marker.write_text(json.dumps({"hash": key, "rows": count}) + "\n", encoding="utf-8")

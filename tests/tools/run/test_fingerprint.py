@@ -87,3 +87,12 @@ def test_dynamic_sampling_in_one_of_the_two_is_a_difference(tmp_path: Path) -> N
         check_same(
             tmp_path, load_config(find_recipe("cpu"), [f"{FILTER}.enable=true", f"{FILTER}.metric=f1"])
         )
+
+
+@pytest.mark.parametrize("name", ["summary.json", "metrics.jsonl"])
+def test_a_folder_of_something_else_is_not_written_over(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine")
+    (tmp_path / "lock").touch()
+    with pytest.raises(RunError, match=rf"{name} is there, and {NAME} is not: .*choose another run\.name"):
+        check_same(tmp_path, OmegaConf.create({"a": 1}))
+    assert not (tmp_path / NAME).exists()

@@ -111,6 +111,17 @@ def test_an_index_is_replaced_only_if_asked_and_nothing_else_ever_is(corpus, tmp
     assert (tmp_path / "thesis" / "chapter.tex").exists()
 
 
+@pytest.mark.parametrize("place", ["index", "index.old", "index.partial"])
+def test_what_lies_where_a_build_puts_its_own_is_never_removed(corpus, tmp_path, place):
+    build(corpus, tmp_path / "index")
+    (tmp_path / place).mkdir(exist_ok=True)
+    (tmp_path / place / "notes").write_text("mine")
+    with pytest.raises(IndexFolderError, match="no part of the index|holds no index|no half-built index"):
+        build(corpus, tmp_path / "index", replace=True)
+    assert (tmp_path / place / "notes").read_text() == "mine"
+    assert len(list((tmp_path / "index").iterdir())) > 1
+
+
 def test_an_index_stays_readable_while_another_takes_its_place(corpus, tmp_path):
     build(corpus, tmp_path / "index")
     index = open_index(tmp_path / "index")

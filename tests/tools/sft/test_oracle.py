@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from tools.search.corpus import Document
@@ -61,6 +62,21 @@ def test_rows_are_written_for_training_questions_only(tmp_path: Path) -> None:
     rows = read_sft_rows(tmp_path / "sft.parquet")
     assert [row["id"] for row in rows] == ["q1/0", "q1/1", "q1/2", "q1"]
     assert [len(row["messages"]) for row in rows] == [3, 5, 5, 7]
+
+
+def test_rows_of_ours_are_replaced_and_other_files_are_not(tmp_path: Path) -> None:
+    folder, out = _folder(tmp_path, [json.dumps(RECORD)]), tmp_path / "sft.parquet"
+    for _ in range(2):
+        write_oracle(folder, out, OracleOutput(), 0)
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".tmp")] == []
+    rows = pq.read_table(out)
+    pq.write_table(rows.slice(0, 1), out)  # somebody's choice of rows, with the metadata of ours
+    for _ in range(2):
+        before = out.read_bytes()
+        with pytest.raises(ValueError, match=r"sft\.parquet is there already.*move it away"):
+            write_oracle(folder, out, OracleOutput(), 0)
+        assert out.read_bytes() == before
+        out.write_bytes(b"mine")
 
 
 def test_a_malformed_line_is_named(tmp_path: Path) -> None:

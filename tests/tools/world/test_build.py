@@ -88,6 +88,33 @@ def test_a_folder_of_someone_else_is_left_alone(tmp_path: Path) -> None:
         build_once(tmp_path, {}, [], lambda folder: None)
 
 
+def test_what_was_added_to_a_built_folder_is_not_lost_with_it(tmp_path: Path) -> None:
+    def write(folder: Path) -> None:
+        (folder / "file").write_text("x")
+
+    out = build_once(tmp_path / "out", {"a": 1}, ["tools/world"], write)
+    with pytest.raises(FileExistsError, match=r"built by another command \(tools/world\)"):
+        build_once(out, {"a": 1}, ["tools/sft"], write)
+    for name, text in (("notes", "mine"), ("file", "longer")):
+        before = (out / name).read_text() if (out / name).exists() else None
+        (out / name).write_text(text)
+        with pytest.raises(FileExistsError, match=f"out/{name} was added or changed"):
+            build_once(out, {"a": 2}, ["tools/world"], write)
+        assert (out / name).read_text() == text
+        if before is None:
+            (out / name).unlink()
+        else:
+            (out / name).write_text(before)
+    build_once(out, {"a": 2}, ["tools/world"], write)
+
+
+def test_a_folder_of_an_earlier_version_is_built_anew(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / MARKER).write_text('{"hash": "1"}')
+    build_once(tmp_path, {}, ["tools/world"], lambda folder: None)
+    assert [path.name for path in tmp_path.iterdir()] == [MARKER]
+
+
 def test_an_interrupted_build_leaves_nothing(tmp_path: Path) -> None:
     def fail(folder: Path) -> None:
         (folder / "half").write_text("x")
