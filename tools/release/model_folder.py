@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tools.release.errors import ReleaseError
+from tools.release.generation import read_generation_config
 from tools.release.weights import expected_tensors
 
 if TYPE_CHECKING:
@@ -48,20 +49,19 @@ def build_model(config: Any, state: Mapping[str, torch.Tensor], dtype: str) -> A
     return model.eval()
 
 
-def write_model(folder: Path, model: Any, checkpoint: Path) -> None:
-    """Writes all that transformers and vLLM load.
+def write_model(folder: Path, model: Any, checkpoint: Path) -> dict[str, Any]:
+    """Writes all that transformers and vLLM load; returns what it left out of the generation config, by name.
 
     Args:
         model: in the release's dtype.
         checkpoint: the Hugging Face folder of the checkpoint, with tokenizer and generation config.
 
     Raises:
-        ReleaseError: the tokenizer cannot be loaded, or has no chat template.
+        ReleaseError: the tokenizer cannot be loaded, or has no chat template, or the generation config is invalid.
     """
-    from transformers import GenerationConfig
-
-    if (checkpoint / "generation_config.json").is_file():
-        model.generation_config = GenerationConfig.from_pretrained(checkpoint, local_files_only=True)
+    generation, left_out = read_generation_config(checkpoint)
+    if generation is not None:
+        model.generation_config = generation
     model.save_pretrained(folder, max_shard_size=SHARD_SIZE)
     tokenizer = read_tokenizer(checkpoint)
     tokenizer.save_pretrained(folder)
@@ -71,6 +71,7 @@ def write_model(folder: Path, model: Any, checkpoint: Path) -> None:
     path.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     for file in folder.iterdir():
         file.chmod(0o644)  # transformers writes weights that only their owner may read
+    return left_out
 
 
 def read_tokenizer(folder: Path) -> Any:

@@ -138,6 +138,7 @@ class _Making:
                 "tied": tied,
                 "ranks": int((read_json(self.source.actor / "fsdp_config.json") or {}).get("world_size", 1)),
             },
+            "generation_config": {"left_out": self.left_out},
             "proof": {"logits": logits, "vllm": vllm, "questions": questions},
             "curve": CURVE if curve else None,
         }
@@ -167,7 +168,11 @@ class _Making:
         self._say("logits of the training checkpoint")
         trained = logits_of(build_model(config, weights.state, "float32"), inputs)
         rounded = cast(weights.state, dtype)
-        write_model(self.folder, build_model(config, rounded, dtype), self.source.model)
+        self.left_out = write_model(self.folder, build_model(config, rounded, dtype), self.source.model)
+        for name, value in self.left_out.items():
+            self._say(
+                f"generation_config.json: {name} {value} left out, which transformers ignores there and refuses to write"
+            )
         rounding = None
         expected = trained
         if weights.rounded_by(dtype):

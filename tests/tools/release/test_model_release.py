@@ -20,6 +20,7 @@ from tests.tools.release.runs import AGENT, actor_of
 from tests.tools.release.shard_rank import VARIANTS, tiny_config, tiny_model
 from tools.release.check import release_problems
 from tools.release.errors import ReleaseError
+from tools.release.generation import read_generation_config
 from tools.release.model_release import ModelReleaseSettings, make_model_release
 
 pytestmark = pytest.mark.timeout(300)  # the first test starts two ranks
@@ -67,6 +68,30 @@ def test_the_reloaded_release_has_the_logits_of_the_trained_model(
     assert float((found - logits(trained_model(variant))).abs().max()) <= 1e-5
     assert made["proof"]["logits"]["max_abs_diff"] <= 1e-5  # type: ignore[index]
     assert release_problems(tmp_path / "out") == []
+
+
+def test_a_generation_config_that_transformers_refuses_is_mended_and_said(
+    one_rank: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(one_rank / "tied-fp32", run)
+    asked = {"temperature": 0.6, "top_p": 0.9, "eos_token_id": [1, 2], "do_sample": False}
+    (actor_of(run) / "huggingface" / "generation_config.json").write_text(json.dumps(asked))
+    made = make(run, tmp_path / "out")
+    written = json.loads((tmp_path / "out" / "generation_config.json").read_text())
+    assert written["eos_token_id"] == [1, 2] and "temperature" not in written
+    assert made["generation_config"] == {"left_out": {"temperature": 0.6, "top_p": 0.9}}
+    assert "`temperature` 0.6, `top_p` 0.9" in (tmp_path / "out" / "README.md").read_text()
+    assert release_problems(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize(
+    "content", ['{"max_new_tokens": -1}', "not JSON", '{"cache_implementation": "odd"}', "[1]"]
+)
+def test_a_generation_config_that_cannot_be_mended_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "generation_config.json").write_text(content)
+    with pytest.raises(ReleaseError, match="generation_config.json: .*correct the file"):
+        read_generation_config(tmp_path)
 
 
 def test_merged_adapters_compute_what_the_adapted_model_does(one_rank: Path, tmp_path: Path) -> None:
