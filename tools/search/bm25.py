@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bm25s.tokenization import Tokenized
 
 from tools.search.analyzer import Analyzer, words
-from tools.search.corpus import Document
+from tools.search.document import Document
 from tools.search.ranking import EMPTY, Ranking
 from tools.search.titles import TitleIndex
 

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from tools.hashing import file_sha256
 from tools.search.bm25 import BM25Ranker
-from tools.search.corpus import Corpus, CorpusError, Document, corpus_lines
-from tools.search.manifest import IndexFolderError, Manifest, sizes
+from tools.search.corpus import Corpus
+from tools.search.document import Document
+from tools.search.layouts import EXPECTED
+from tools.search.manifest import FORMAT, IndexFolderError, Manifest, sizes
 from tools.search.memory import check_free, postings_build_bytes
+from tools.search.records import CorpusError, is_packed, open_records
 from tools.search.store import DocumentStore, write_documents
 from tools.search.titles import TitleIndex
 
@@ -61,8 +64,12 @@ def build_index(corpus: Path, out: Path, settings: BuildSettings, progress: Prog
         CorpusError: the corpus cannot be read, repeats an id, or, if strict, has malformed lines.
         IndexFolderError: `out` is there already, or memory does not suffice.
     """
-    if not corpus.is_file():
-        raise CorpusError(f"{corpus}: no such file; --corpus takes JSON lines, plain or .gz")
+    if not corpus.exists():
+        raise CorpusError(f"{corpus}: no such file; a corpus is {EXPECTED}")
+    is_packed(corpus)  # a folder, or a file that nobody may read, is refused here
+    there = next(path for path in (out, *out.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise IndexFolderError(f"{there} is a file; --out takes the folder of the new index")
     if out.exists() and not settings.replace:
         raise IndexFolderError(f"{out} exists; choose another folder or add --replace")
     for place in (out, _old(out)):
@@ -70,7 +77,7 @@ def build_index(corpus: Path, out: Path, settings: BuildSettings, progress: Prog
     check_free(postings_build_bytes(corpus) if settings.kind != "dense" else 0, "building the postings")
     source = {"name": corpus.name, "bytes": _size(corpus), "sha256": file_sha256(corpus)}
     partial = out.with_name(f"{out.name}.partial")
-    _open_partial(partial, {"corpus": source, "strict": settings.strict})
+    _open_partial(partial, {"format": FORMAT, "corpus": source, "strict": settings.strict})
     documents, read = _stored(corpus, partial, settings.strict, progress)
     _once(partial / "titles", lambda folder: TitleIndex.build(documents, folder))
     described: dict[str, Any] = {"strict": settings.strict}
@@ -120,9 +127,9 @@ def _stored(
     done = partial / _DOCUMENTS
     if not done.is_file():
         total = _size(corpus)
-        with corpus_lines(corpus) as (lines, read):
-            reading = Corpus(lines, str(corpus), strict)
-            write_documents(_watched(reading, lambda: progress("reading", read(), total)), partial)
+        with open_records(corpus) as records:
+            reading = Corpus(records.entries, str(corpus), strict, records.unit)
+            write_documents(_watched(reading, lambda: progress("reading", records.read(), total)), partial)
         progress("reading", total, total)
         done.write_text(json.dumps({"malformed": reading.malformed, "problems": reading.problems}))
     return DocumentStore(partial), json.loads(done.read_text())

@@ -1,89 +1,37 @@
-"""A corpus of passages as JSON lines: `{id, contents}` (the wiki-18 layout) or `{id, title, text}`."""
+"""A corpus of passages: its documents, and what is wrong with the records that are none."""
 
 from __future__ import annotations
 
-import gzip
-import io
-import json
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, cast
 
-from tools.search.wire import join_contents, split_contents
+from tools.search.document import Document
+from tools.search.layouts import EXPECTED, missing, to_document
+from tools.search.records import CorpusError, Entry, open_records
 
 SHOWN_PROBLEMS = 10
 
 
-class CorpusError(ValueError):
-    """A corpus cannot be used; the message names the file, the lines and what is wrong with them."""
-
-
-@dataclass(frozen=True)
-class Document:
-    """One passage. `contents` is how search servers send it: the quoted title, a newline, the text."""
-
-    id: str
-    title: str
-    text: str
-    url: str | None = None
-
-    @property
-    def contents(self) -> str:
-        return join_contents(self.title, self.text)
-
-
-def parse_document(line: str) -> Document:
-    """One corpus line as a document.
-
-    Raises:
-        ValueError: not a JSON object, a field missing or of the wrong type, or nothing in it to index.
-    """
-    try:
-        record: Any = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON ({error.msg} at column {error.colno})") from error
-    if not isinstance(record, dict):
-        raise ValueError(f"a JSON object is expected, got {type(record).__name__}")
-    name = record.get("id")
-    if isinstance(name, bool) or not isinstance(name, str | int) or not str(name).strip():
-        raise ValueError("field id: a string or an integer is expected")
-    if "contents" in record:
-        title, text = split_contents(_string(record, "contents"))
-    else:
-        title, text = " ".join(_string(record, "title").split()), _string(record, "text")
-    if not title.strip() and not text.strip():
-        raise ValueError("title and text are both blank")
-    url = record.get("url")
-    if url is not None and not isinstance(url, str):
-        raise ValueError(f"field url: a string is expected, got {type(url).__name__}")
-    return Document(str(name), title, text, url)
-
-
-def _string(record: dict[str, Any], field: str) -> str:
-    if field not in record:
-        raise ValueError(f"field {field} is missing; write {{id, contents}} or {{id, title, text}}")
-    value = record[field]
-    if not isinstance(value, str):
-        raise ValueError(f"field {field}: a string is expected, got {type(value).__name__}")
-    return value
-
-
 class Corpus:
-    """Reads documents line by line; blank lines are allowed.
+    """Reads documents, one per record.
 
-    Malformed lines are left out, counted in `malformed`, and the first few kept in `problems`, by number. What was read
-    stands there once the iteration is over.
+    Malformed records are left out, counted in `malformed`, and the first few kept in `problems`, by number. What was read
+    stands there once the iteration is over. Where the first document has no id, none may have one: the numbers of the
+    records are their ids.
 
     Args:
-        lines: JSON lines.
+        entries: records with their numbers, see `tools.search.records`.
         name: what messages call the corpus.
-        strict: raise at the end if any line was malformed.
+        strict: raise at the end if any record was malformed.
+        unit: what messages call a record.
     """
 
-    def __init__(self, lines: Iterable[str], name: str = "corpus", strict: bool = True) -> None:
-        self._lines, self._name, self._strict = lines, name, strict
+    def __init__(
+        self, entries: Iterable[Entry], name: str = "corpus", strict: bool = True, unit: str = "line"
+    ) -> None:
+        self._entries, self._name, self._strict, self._unit = entries, name, strict, unit
+        self._named: bool | None = None
         self.malformed = 0
         self.documents = 0
         self.problems: list[str] = []
@@ -92,64 +40,64 @@ class Corpus:
         """Documents in their order.
 
         Raises:
-            CorpusError: an id is repeated, there is no document, or, if strict, a line is malformed (all of them are
+            CorpusError: an id is repeated, there is no document, or, if strict, a record is malformed (all of them are
                 counted first). A corpus with holes gives wrong search results, so a strict one is not used in part.
         """
-        first_line: dict[str, int] = {}
+        first_place: dict[str, int] = {}
         repeated = 0
-        for number, line in enumerate(self._lines, 1):
-            if not line.strip():
-                continue
+        for number, record in self._entries:
             try:
-                document = parse_document(line)
+                document = self._document(number, record)
             except ValueError as error:
                 self.malformed += 1
                 self._note(number, str(error))
                 continue
-            if document.id in first_line:
+            if document.id in first_place:
                 repeated += 1
-                used = first_line[document.id]
-                self._note(number, f"id {document.id!r} was used in line {used}; ids must be unique")
+                used = f"{self._unit} {first_place[document.id]}"
+                self._note(number, f"id {document.id!r} was used in {used}; ids must be unique")
                 continue
-            first_line[document.id] = number
+            first_place[document.id] = number
             self.documents += 1
             yield document
+        if not self.documents:
+            raise CorpusError(f"{self._name}: no document in it{self._why()}\n  expected: {EXPECTED}")
         if repeated or (self.malformed and self._strict):
             raise CorpusError(
-                f"{self._name}: {self.malformed + repeated} malformed line(s); mend or remove them:\n{self.report()}"
+                f"{self._name}: {self.malformed + repeated} malformed {self._unit}(s); mend or remove them:\n"
+                f"{self.report()}"
             )
-        if not self.documents:
-            raise CorpusError(f"{self._name}: no document in it; one JSON object per line is expected")
 
     def report(self) -> str:
         """The problems, one per line."""
         return "\n".join(f"  {problem}" for problem in self.problems)
 
+    def _why(self) -> str:
+        if not self.malformed:
+            return "; it is empty"
+        return f", {self.malformed} malformed {self._unit}(s):\n{self.report()}"
+
+    def _document(self, number: int, record: object) -> Document:
+        """Raises ValueError for a malformed record."""
+        if isinstance(record, ValueError):
+            raise record
+        document = to_document(record)
+        named = bool(document.id)
+        if self._named is None:
+            self._named = named
+        if named != self._named:
+            assert isinstance(record, dict)
+            raise ValueError("an id, and earlier ones have none" if named else missing("id", record))
+        return document if named else replace(document, id=str(number))
+
     def _note(self, number: int, problem: str) -> None:
         if len(self.problems) < SHOWN_PROBLEMS:
-            self.problems.append(f"line {number}: {problem}")
+            self.problems.append(f"{self._unit} {number}: {problem}")
         elif len(self.problems) == SHOWN_PROBLEMS:
             self.problems.append("and more")
 
 
-@contextmanager
-def corpus_lines(path: Path) -> Iterator[tuple[Iterator[str], Callable[[], int]]]:
-    """The lines of a corpus file, gzip-compressed if its name ends in `.gz`, and how many of its bytes were read so far.
-
-    Raises:
-        CorpusError: the file is missing, cannot be read, or is not UTF-8.
-    """
-    try:
-        with path.open("rb") as raw:
-            plain = gzip.open(raw) if path.suffix == ".gz" else raw  # noqa: SIM115 (closed with `raw`)
-            yield io.TextIOWrapper(cast("IO[bytes]", plain), encoding="utf-8-sig", newline="\n"), raw.tell
-    except (OSError, EOFError) as error:
-        raise CorpusError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    except UnicodeDecodeError as error:
-        raise CorpusError(f"{path}: not UTF-8 (byte {error.start}); convert it first") from error
-
-
 def read_corpus(path: str | Path) -> list[Document]:
-    """All documents of a corpus file. Raises CorpusError, also for a malformed line or a missing file."""
-    with corpus_lines(Path(path)) as (lines, _):
-        return list(Corpus(lines, str(path)))
+    """All documents of a corpus file. Raises CorpusError, also for a malformed record or a missing file."""
+    with open_records(Path(path)) as records:
+        return list(Corpus(records.entries, str(path), unit=records.unit))

@@ -15,7 +15,7 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from tools.search.corpus import Document
+from tools.search.document import Document
 from tools.search.encoder import Encoder, EncoderError
 from tools.search.ranking import EMPTY, Ranking
 

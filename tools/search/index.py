@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tools.search.analyzer import words
 from tools.search.bm25 import BM25Ranker
-from tools.search.corpus import Document
+from tools.search.document import Document
 from tools.search.manifest import IndexFolderError, Manifest
 from tools.search.ranking import Ranker
 from tools.search.store import DocumentStore, write_documents
@@ -48,7 +48,11 @@ class Index:
         ]
 
     def page(self, name: str) -> list[Document]:
-        """The passages of a page, by address or by whole title, in corpus order; empty if there is none."""
+        """The passages of a page, by address or by whole title, in corpus order; empty if there is none.
+
+        The `address` of a document always gives a page that it is part of. Other names are compared as titles, by their
+        words.
+        """
         places = self._titles.at(name)
         if not len(places):
             places = self._titles.titled(words(name))
@@ -65,6 +69,8 @@ def open_index(folder: Path, encoder: Path | None = None) -> Index:
         IndexFolderError: the folder is no complete index, or the encoder is missing or another one.
     """
     manifest = Manifest.read(folder)
+    if encoder is not None and manifest.kind == "bm25":
+        raise IndexFolderError(f"{folder} is a bm25 index, it takes no encoder: leave --encoder out")
     titles = TitleIndex(folder / "titles")
     rankers: list[Ranker] = []
     if manifest.kind != "dense":

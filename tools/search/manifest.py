@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 NAME = "manifest.json"
-FORMAT = 1
+FORMAT = 2  # 2: every document has an address, not only those with a url
 
 
 class IndexFolderError(ValueError):
@@ -49,13 +49,22 @@ class Manifest:
         Raises:
             IndexFolderError: no index, one of another version, or files that are missing or cut short.
         """
+        if folder.is_file():
+            raise IndexFolderError(
+                f"{folder} is a file; an index is the folder that `mempo search build --corpus FILE --out FOLDER` writes "
+                "(a small corpus file can be served as it is: `mempo search serve --corpus FILE`)"
+            )
         try:
             content = json.loads((folder / NAME).read_text())
             manifest = cls(**content)
         except FileNotFoundError as error:
-            raise IndexFolderError(
-                f"{folder} holds no index (no {NAME}): make one with `mempo search build --corpus FILE --out {folder}`"
-            ) from error
+            if folder.with_name(f"{folder.name}.partial").is_dir():
+                what = "is not finished: run the same `mempo search build` again, it goes on"
+            else:
+                what = f"holds no index (no {NAME}): make one with `mempo search build --corpus FILE --out {folder}`"
+            raise IndexFolderError(f"{folder} {what}") from error
+        except OSError as error:
+            raise IndexFolderError(f"{folder / NAME} cannot be read: {error.strerror or error}") from error
         except (ValueError, TypeError) as error:
             raise IndexFolderError(f"{folder / NAME} is damaged ({error}); build the index again") from error
         if manifest.format != FORMAT:

@@ -7,17 +7,18 @@ from pathlib import Path
 import psutil
 
 from tools.search.manifest import IndexFolderError
+from tools.search.records import is_packed
 
 # Measured on 80k Wikipedia passages (37 MB): building postings holds 10 bytes per byte of text, a vocabulary read from
 # JSON 8 bytes per byte of its file.
 BYTES_PER_CORPUS_BYTE = 10
 BYTES_PER_VOCABULARY_BYTE = 8
-BYTES_PER_GZIPPED_BYTE = 3  # of text
+BYTES_PER_PACKED_BYTE = 3  # of text
 
 
 def postings_build_bytes(corpus: Path) -> int:
     """About what building the BM25 postings of a corpus file holds at once."""
-    text = corpus.stat().st_size * (BYTES_PER_GZIPPED_BYTE if corpus.suffix == ".gz" else 1)
+    text = corpus.stat().st_size * (BYTES_PER_PACKED_BYTE if is_packed(corpus) else 1)
     return text * BYTES_PER_CORPUS_BYTE
 
 

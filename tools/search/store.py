@@ -10,7 +10,7 @@ from typing import overload
 
 import numpy as np
 
-from tools.search.corpus import Document
+from tools.search.document import Document
 
 RECORDS = "documents.jsonl"
 OFFSETS = "documents.offsets.npy"

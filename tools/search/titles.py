@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tools.search.analyzer import without_qualifier, words
-from tools.search.corpus import Document
+from tools.search.document import Document
 
 LONGEST_TITLE = 16  # words; longer titles are found by their terms alone
-KINDS = ("names", "whole", "urls")
+KINDS = ("names", "whole", "addresses")
 _FACTOR = 0x9E3779B97F4A7C15  # odd: multiplication by it loses nothing
 
 Hashes = npt.NDArray[np.uint64]
@@ -29,14 +29,14 @@ class TitleIndex:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._names, self._whole, self._urls = (_Table(folder / f"titles.{kind}") for kind in KINDS)
+        self._names, self._whole, self._addresses = (_Table(folder / f"titles.{kind}") for kind in KINDS)
 
     @staticmethod
     def build(documents: Iterable[Document], folder: Path) -> None:
         """Writes the tables of all documents, in corpus order."""
         names: list[tuple[np.uint64, int]] = []
         whole: list[tuple[np.uint64, int]] = []
-        urls: list[tuple[np.uint64, int]] = []
+        addresses: list[tuple[np.uint64, int]] = []
         for position, document in enumerate(documents):
             every = words(document.title)
             name = words(without_qualifier(document.title)) or every
@@ -44,18 +44,17 @@ class TitleIndex:
                 whole.append((title_hash(every), position))
             if 0 < len(name) <= LONGEST_TITLE:
                 names.append((title_hash(name), position))
-            if document.url:
-                urls.append((title_hash([document.url]), position))
-        for kind, entries in zip(KINDS, (names, whole, urls), strict=True):
+            addresses.append((np.uint64(_hash(document.address)), position))
+        for kind, entries in zip(KINDS, (names, whole, addresses), strict=True):
             _Table.write(entries, folder / f"titles.{kind}")
 
     def titled(self, title_words: Sequence[str]) -> Positions:
         """Documents whose whole title is these words, in corpus order."""
         return self._whole.find(title_hash(title_words)) if title_words else np.empty(0, np.int64)
 
-    def at(self, url: str) -> Positions:
-        """Documents of this address, in corpus order."""
-        return self._urls.find(title_hash([url]))
+    def at(self, address: str) -> Positions:
+        """Documents of this `Document.address`, in corpus order."""
+        return self._addresses.find(np.uint64(_hash(address)))
 
     def named(self, query_words: Sequence[str]) -> list[tuple[tuple[int, int], Positions]]:
         """Each title that stands in the query word for word, once: the span of its words, and its documents."""
@@ -120,4 +119,8 @@ def _word_hashes(of: Sequence[str]) -> Hashes:
 
 @lru_cache(maxsize=1 << 16)
 def _word_hash(word: str) -> int:
-    return int.from_bytes(blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+    return _hash(word)
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from mempo.prompts import format_passages, join_objectives
-from tools.search.corpus import Document
+from tools.search.document import Document
 from tools.search.index import bm25_index
 from tools.sft.demonstration import Demonstration, Step
 from tools.world.facts import World, make_world

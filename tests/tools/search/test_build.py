@@ -11,9 +11,10 @@ from tests.tools.search.tiny_encoder import save_encoder
 from tools.search import build as module
 from tools.search.build import BuildSettings, build_index
 from tools.search.cli import app
-from tools.search.corpus import CorpusError, Document
+from tools.search.document import Document
 from tools.search.index import open_index
 from tools.search.manifest import IndexFolderError, Manifest
+from tools.search.records import CorpusError
 from tools.search.store import DocumentStore, write_documents
 
 LINES = [
@@ -55,7 +56,7 @@ def test_malformed_lines_are_reported_by_number_and_counted(corpus, tmp_path):
     assert strict.exit_code == 1 and "line 4: not JSON" in strict.output
     assert not (tmp_path / "index").exists()
     finished = runner.invoke(app, words)
-    assert finished.exit_code == 0 and "1 malformed line(s) left out" in finished.output
+    assert finished.exit_code == 0 and "1 malformed record(s) left out" in finished.output
     assert "line 4: not JSON" in finished.output
     assert Manifest.read(tmp_path / "index").malformed == 1
 

@@ -1,33 +1,71 @@
-"""Corpus lines: both layouts, and every malformed line named by its number."""
+"""Corpora: the layouts of other projects, and every malformed record named by its number."""
 
-import gzip
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.search.corpus import Corpus, CorpusError, Document, read_corpus
+from tools.search.corpus import Corpus, read_corpus
+from tools.search.document import Document
+from tools.search.records import CorpusError, json_lines
 from tools.search.wire import join_contents, split_contents
 
 
-def test_both_layouts_are_read():
-    lines = [
-        '{"id": "a", "title": "Dune", "text": "A novel."}',
-        "",
-        '{"id": 7, "contents": "\\"Ann\\"\\nA person."}',
-    ]
-    assert list(Corpus(lines)) == [Document("a", "Dune", "A novel."), Document("7", "Ann", "A person.")]
+def documents(*records):
+    return list(Corpus(json_lines(json.dumps(record) for record in records)))
+
+
+@pytest.mark.parametrize(
+    ("record", "title", "text"),
+    [
+        ({"id": "1", "title": "Dune", "text": "A novel."}, "Dune", "A novel."),
+        ({"_id": "1", "title": "Dune", "text": "A novel.", "metadata": {}}, "Dune", "A novel."),
+        ({"docid": "1", "text": "A novel."}, "", "A novel."),
+        ({"id": 1, "title": None, "text": "A novel."}, "", "A novel."),
+        ({"id": "1", "title": float("nan"), "text": "A novel."}, "", "A novel."),
+        ({"id": "1", "title": "", "text": "A novel."}, "", "A novel."),
+        ({"id": "1", "contents": '"Dune"\nA novel.'}, "Dune", "A novel."),
+        ({"id": "1", "contents": "Dune\nA novel."}, "Dune", "A novel."),
+        ({"id": "1", "contents": "A text of one line has no title."}, "", "A text of one line has no title."),
+        ({"id": "1", "contents": '"Dune"'}, "Dune", ""),
+        ({"id": "1", "title": "Dune", "contents": "A novel."}, "Dune", "A novel."),
+        ({"id": "1", "title": "Dune", "contents": "One.\nTwo."}, "Dune", "One.\nTwo."),
+        ({"id": "1", "title": "Dune", "contents": '"Dune"\nA novel.'}, "Dune", "A novel."),
+        ({"id": "1", "title": None, "contents": "One.\nTwo."}, "", "One.\nTwo."),
+        (
+            {"id": "1", "contents": '"Dune"\nA novel.', "title": "Dune", "text": "A novel."},
+            "Dune",
+            "A novel.",
+        ),
+    ],
+)
+def test_the_layouts_of_other_projects_give_id_title_and_text(record, title, text):
+    assert documents(record) == [Document("1", title, text)]
+
+
+def test_an_id_that_is_null_leaves_the_word_to_another_one_and_a_blank_url_is_none():
+    assert documents({"id": None, "_id": "7", "text": "A.", "url": " "}) == [Document("7", "", "A.")]
+
+
+def test_a_corpus_without_ids_gets_the_numbers_of_its_records_and_mixing_is_malformed():
+    assert [document.id for document in documents({"text": "a"}, {"text": "b"})] == ["1", "2"]
+    with pytest.raises(CorpusError, match="line 2: an id, and earlier ones have none"):
+        documents({"text": "a"}, {"id": "1", "text": "b"})
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ("{", "not JSON"),
-        ("[1]", "a JSON object is expected, got list"),
-        ('{"title": "A", "text": "b"}', "field id"),
+        ("id,text", "not JSON (Expecting value at column 1): 'id,text'"),
+        ("[1]", "an object with fields is expected, got list"),
+        ('{"title": "A", "text": "b"}', "field id is missing; fields found: title, text"),
         ('{"id": true, "title": "A", "text": "b"}', "field id"),
-        ('{"id": "1", "title": "A"}', "field text is missing"),
+        ('{"docid": 1.5, "text": "b"}', "field docid: a string or an integer is expected, got float"),
+        ('{"id": "1", "title": "A"}', "field text (or contents) is missing; fields found: id, title"),
+        ('{"id": "1", "title": "A", "text": null}', "field text: a string is expected, got null"),
+        ('{"id": "1", "title": 3, "text": "b"}', "field title: a string is expected, got int"),
         ('{"id": "1", "title": "A", "text": 3}', "field text: a string is expected, got int"),
         ('{"id": "1", "contents": null}', "field contents"),
         ('{"id": "1", "title": " ", "text": ""}', "title and text are both blank"),
@@ -37,43 +75,42 @@ def test_both_layouts_are_read():
 )
 def test_malformed_lines_are_reported_by_number(line, message):
     with pytest.raises(CorpusError) as caught:
-        list(Corpus(['{"id": "0", "title": "A", "text": "b"}', line], "pages.jsonl"))
+        list(Corpus(json_lines(['{"id": "0", "title": "A", "text": "b"}', line]), "pages.jsonl"))
     assert "pages.jsonl: 1 malformed line" in str(caught.value)
     assert f"line 2: {message}" in str(caught.value)
 
 
 def test_many_malformed_lines_are_counted_in_full():
     with pytest.raises(CorpusError, match=r"30 malformed(?s:.*)line 10(?s:.*)and more"):
-        list(Corpus(["x"] * 30))
+        list(Corpus(json_lines(["x"] * 30)))
 
 
 def test_malformed_lines_can_be_left_out_but_a_repeated_id_cannot():
     good, again = '{"id": "0", "title": "A", "text": "b"}', '{"id": "0", "title": "C", "text": "d"}'
-    reading = Corpus([good, "x", "[]"], strict=False)
+    reading = Corpus(json_lines([good, "x", "[]"]), strict=False)
     assert [document.title for document in reading] == ["A"]
     assert (reading.documents, reading.malformed) == (1, 2)
     assert reading.problems[0].startswith("line 2: not JSON")
     with pytest.raises(CorpusError, match="line 2: id '0' was used in line 1"):
-        list(Corpus([good, again], strict=False))
+        list(Corpus(json_lines([good, again]), strict=False))
 
 
-def test_no_document_and_no_file_are_errors(tmp_path):
-    with pytest.raises(CorpusError, match="no document"):
-        list(Corpus(["", " "]))
-    with pytest.raises(CorpusError, match=r"missing\.jsonl: cannot be read"):
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_corpus_without_a_document_says_why_with_and_without_strict(strict):
+    lines = [json.dumps({"question": "who?", "answers": ["x"]})] * 12
+    with pytest.raises(CorpusError) as caught:
+        list(Corpus(json_lines(lines), "questions.jsonl", strict))
+    said = str(caught.value)
+    assert "no document in it, 12 malformed line(s)" in said
+    assert "line 1: field text (or contents) is missing; fields found: question, answers" in said
+    assert "expected: {id, title, text}" in said and "parquet" in said
+    with pytest.raises(CorpusError, match="no document in it; it is empty"):
+        list(Corpus(json_lines(["", " "]), strict=strict))
+
+
+def test_no_file_is_an_error(tmp_path):
+    with pytest.raises(CorpusError, match=r"missing\.jsonl: cannot be read: No such file"):
         read_corpus(tmp_path / "missing.jsonl")
-    (tmp_path / "latin.jsonl").write_bytes('{"id": "1", "contents": "Málaga"}'.encode("latin-1"))
-    with pytest.raises(CorpusError, match="not UTF-8"):
-        read_corpus(tmp_path / "latin.jsonl")
-
-
-def test_line_separators_inside_text_do_not_split_a_line(tmp_path):
-    line = json.dumps({"id": "1", "title": "A", "text": "one\u2028two\x85three"}, ensure_ascii=False)
-    (tmp_path / "c.jsonl").write_text("\ufeff" + line + "\r\n", encoding="utf-8")
-    with gzip.open(tmp_path / "c.jsonl.gz", "wt", encoding="utf-8") as file:
-        file.write(line)
-    assert read_corpus(tmp_path / "c.jsonl") == read_corpus(tmp_path / "c.jsonl.gz")
-    assert read_corpus(tmp_path / "c.jsonl")[0].text == "one\u2028two\x85three"
 
 
 @given(st.text(st.characters(blacklist_characters="\n"), min_size=1).map(str.strip).filter(bool), st.text())

@@ -10,8 +10,8 @@ import pytest
 from tests.tools.search.tiny_encoder import WORDS, save_encoder
 from tools.search import dense
 from tools.search.bm25 import BM25Ranker
-from tools.search.corpus import Document
 from tools.search.dense import DenseError, DenseRanker, DenseSettings, documents_sha256
+from tools.search.document import Document
 from tools.search.encoder import Encoder
 from tools.search.hybrid import HybridRanker
 from tools.search.store import DocumentStore, write_documents

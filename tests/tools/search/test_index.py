@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools.search.analyzer import words
-from tools.search.corpus import Document
+from tools.search.document import Document
 from tools.search.index import bm25_index
 
 DATA = Path(__file__).parents[4] / "shared" / "data"

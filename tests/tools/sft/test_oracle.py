@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tools.search.corpus import Document
+from tools.search.document import Document
 from tools.search.index import bm25_index
 from tools.sft.oracle import OracleOutput, write_oracle
 from tools.sft.paragraph_oracle import demonstrate_paragraphs, telling_sentence

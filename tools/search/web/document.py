@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.search.corpus import Document
+from tools.search.document import Document
 
 
 def web_document(url: str, title: str, text: str) -> Document:

@@ -10,7 +10,7 @@ import httpx
 
 from mempo.prompts import CUT_MARK
 from tools.search.client import SearchFailure
-from tools.search.corpus import Document
+from tools.search.document import Document
 from tools.search.settings import ServerError
 from tools.search.web.addresses import is_allowed, resolve
 from tools.search.web.document import web_document

@@ -15,7 +15,7 @@ import httpx
 from pydantic import SecretStr
 
 from tools.search.client import RETRIED_STATUSES, SearchFailure, retry_after
-from tools.search.corpus import Document
+from tools.search.document import Document
 from tools.search.settings import ServerError, is_loopback
 from tools.search.web.document import clean, web_document
 from tools.search.web.rate import RateLimit
