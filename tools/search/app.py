@@ -7,32 +7,37 @@ import hmac
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from tools.search.backend import Backend
-from tools.search.batching import QueueFull
+from tools.search.batching import Outcome, QueueFull
 from tools.search.client import SearchFailure
 from tools.search.metrics import Metrics
 from tools.search.settings import ServerSettings
 from tools.search.shapes import (
     AccessBody,
+    BadQuery,
     BadRequest,
     RetrieveBody,
-    page_answer,
+    pages_answer,
     read_access,
     read_search,
+    reason,
     search_answer,
 )
 
 _log = logging.getLogger(__name__)
 RELOAD_CHECK_S = 1.0
+
+Answer = TypeVar("Answer", bound=Callable[..., Any])
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -87,13 +92,20 @@ def create_app(
     async def refuse(_: Request, refusal: _Refusal) -> JSONResponse:
         return JSONResponse({"error": str(refusal)}, status_code=refusal.status, headers=refusal.headers)
 
-    @app.get("/health")
-    @app.get("/healthz", include_in_schema=False)
+    def get(path: str, in_schema: bool = True) -> Callable[[Answer], Answer]:
+        def add(answer: Answer) -> Answer:
+            app.head(path, include_in_schema=False)(answer)  # load balancers ask this way
+            return app.get(path, include_in_schema=in_schema)(answer)
+
+        return add
+
+    @get("/health")
+    @get("/healthz", in_schema=False)
     async def health() -> dict[str, str]:
         """The process is alive; says nothing about the index."""
         return {"status": "ok"}
 
-    @app.get("/ready")
+    @get("/ready")
     async def ready() -> JSONResponse:
         """200 once searches can be answered, 503 while the index loads, 500 if it could not be loaded."""
         if state.failure is not None:
@@ -102,31 +114,38 @@ def create_app(
             return JSONResponse({"status": "loading"}, status_code=503, headers={"Retry-After": "1"})
         return JSONResponse({"status": "ready", "documents": state.backend.documents})
 
-    @app.get("/metrics")
+    @get("/metrics")
     async def numbers() -> Response:
         """Counters in the Prometheus format, over all workers."""
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
     @app.post("/retrieve", openapi_extra=_body_schema(RetrieveBody))
     async def retrieve(request: Request) -> Response:
-        """Results of every query, best first. A query that matches nothing, or is blank, has an empty list."""
+        """Results of every query, best first. One that matches nothing has an empty list; so has one that failed (too
+        long, blank, not a string, not searched), and `errors` then says why, in its place."""
 
         async def answer(backend: Backend, body: bytes) -> Any:
             asked = read_search(body, settings)
-            results = await backend.search(asked.queries, asked.topk)
-            metrics.queries.inc(len(results))
-            metrics.empty.inc(sum(not hits for hits in results))
-            return search_answer(asked, results)
+            searched = [query for query in asked.queries if isinstance(query, str)]
+            found = await backend.search(searched, asked.topk) if searched else []
+            _check_any_found(found)
+            outcomes = _in_place(asked.queries, found)
+            failed = sum(isinstance(outcome, Exception) for outcome in outcomes)
+            metrics.queries.inc(len(outcomes))
+            metrics.failed.inc(failed)
+            metrics.empty.inc(sum(not outcome for outcome in outcomes))
+            return search_answer(asked, outcomes)
 
         return await handle(request, "/retrieve", answer)
 
     @app.post("/access", openapi_extra=_body_schema(AccessBody))
     async def access(request: Request) -> Response:
-        """Pages by address or by title; null for one that is not there."""
+        """Pages by address, by title or by the `url` of a result; null for one that is not there."""
 
         async def answer(backend: Backend, body: bytes) -> Any:
-            pages = await backend.pages(read_access(body, settings))
-            return {"result": [page_answer(passages) for passages in pages]}
+            asked = read_access(body, settings)
+            pages = await backend.pages([name for name in asked if isinstance(name, str)])
+            return pages_answer(_in_place(asked, pages))
 
         return await handle(request, "/access", answer)
 
@@ -145,8 +164,6 @@ def create_app(
                 raise _Refusal(422, str(error)) from error
             except QueueFull as error:
                 raise _Refusal(503, str(error), {"Retry-After": "1"}) from error
-            except SearchFailure as error:
-                raise _Refusal(502, f"{error.cause}: {error}") from error
             status = 200
             return Response(_dump(content), media_type="application/json")
         except _Refusal as refusal:
@@ -193,6 +210,24 @@ def _version(source: Source) -> Any:
         return source.version() if source.version is not None else None
     except OSError:
         return None
+
+
+def _in_place(asked: Sequence[str | BadQuery], found: Sequence[Found]) -> list[Found | BadQuery]:
+    """What was found for the good texts, among those that were not searched."""
+    answers = iter(found)
+    return [next(answers) if isinstance(text, str) else text for text in asked]
+
+
+def _check_any_found(outcomes: Sequence[Outcome]) -> None:
+    """Where no search worked, the request has failed: with a status, as a client may try again later."""
+    failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+    for failure in failures:
+        if not isinstance(failure, SearchFailure):  # those are logged where they happen
+            _log.error("a query could not be searched: %s", reason(failure), exc_info=failure)
+            break
+    if failures and len(failures) == len(outcomes):
+        status = 502 if isinstance(failures[0], SearchFailure) else 500
+        raise _Refusal(status, reason(failures[0]))
 
 
 def _dump(content: Any) -> bytes:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from tools.search.batching import Batcher
-from tools.search.corpus import Document
-from tools.search.index import Hit, Index
+from tools.search.batching import Batcher, Outcome
+from tools.search.document import Document
+from tools.search.index import Index
 from tools.search.settings import ServerSettings
 
 
@@ -24,8 +25,8 @@ class Backend(Protocol):
         """Queries at work or waiting."""
         ...
 
-    async def search(self, queries: list[str], topk: int) -> list[list[Hit]]:
-        """Hits of every query, best first; none for a blank one. Raises QueueFull."""
+    async def search(self, queries: list[str], topk: int) -> list[Outcome]:
+        """Hits of every query, best first; in the place of one that cannot be searched its exception. Raises QueueFull."""
         ...
 
     async def pages(self, names: Sequence[str]) -> list[list[Document]]:
@@ -57,13 +58,12 @@ class IndexBackend:
     def waiting(self) -> int:
         return self._batcher.waiting
 
-    async def search(self, queries: list[str], topk: int) -> list[list[Hit]]:
-        asked = [query for query in queries if query.strip()]
-        found = iter(await self._batcher.search(asked, topk) if asked else [])
-        return [next(found) if query.strip() else [] for query in queries]
+    async def search(self, queries: list[str], topk: int) -> list[Outcome]:
+        return await self._batcher.search(queries, topk)
 
     async def pages(self, names: Sequence[str]) -> list[list[Document]]:
-        return [self._index.page(name) for name in names]
+        # In a thread: a page may be a whole book, and the event loop serves the others.
+        return await asyncio.to_thread(lambda: [self._index.page(name) for name in names])
 
     async def aclose(self) -> None:
         self._batcher.close()

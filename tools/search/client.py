@@ -181,9 +181,12 @@ class SearchClient:
                 wait_s=retry_after(response),
             )
         try:
-            return parse_results(response.content, queries=1)[0]
+            (found,) = parse_results(response.content, queries=1)
         except WireError as error:
             raise SearchFailure("schema", f"{self._url}: {error}") from error
+        if isinstance(found, str):
+            raise SearchFailure("query", f"{self._url}: {found}")
+        return found
 
     def _connection(self) -> httpx.AsyncClient:
         """The pool of the running event loop; connections cannot be carried from one loop to another."""

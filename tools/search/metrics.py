@@ -20,8 +20,11 @@ class Metrics:
         self.requests = Counter(
             "mempo_search_requests", "Answered requests", ["route", "status"], registry=self._registry
         )
-        self.queries = Counter("mempo_search_queries", "Queries searched", registry=self._registry)
+        self.queries = Counter("mempo_search_queries", "Queries asked", registry=self._registry)
         self.empty = Counter("mempo_search_empty_queries", "Queries without a hit", registry=self._registry)
+        self.failed = Counter(
+            "mempo_search_failed_queries", "Queries with an error in their place", registry=self._registry
+        )
         self.seconds = Histogram(
             "mempo_search_seconds",
             "Seconds of a request",

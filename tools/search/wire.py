@@ -27,8 +27,10 @@ def split_contents(contents: str) -> tuple[str, str]:
     return title, text
 
 
-def parse_results(body: bytes, queries: int) -> list[list[tuple[str, str]]]:
-    """(title, text) of each result of each query, from a response with or without scores.
+def parse_results(body: bytes, queries: int) -> list[list[tuple[str, str]] | str]:
+    """(title, text) of each result of each query, from a response with or without scores; or why a query failed.
+
+    Failed queries have their reasons in `errors`, a list beside `result` with null for the others.
 
     Raises:
         WireError: anything else. A body in another format must not pass for "no results".
@@ -46,7 +48,15 @@ def parse_results(body: bytes, queries: int) -> list[list[tuple[str, str]]]:
         raise WireError(
             f'the response is not {{"result": [[...], ...]}} with one list per query ({queries} asked)'
         )
-    return [[_passage(hit, f"{q}.{rank}") for rank, hit in enumerate(hits)] for q, hits in enumerate(lists)]
+    errors = content.get("errors") or [None] * queries
+    if not isinstance(errors, list) or len(errors) != queries:
+        raise WireError(f"`errors` is not a list with one entry per query ({queries} asked)")
+    if not all(error is None or (isinstance(error, str) and error) for error in errors):
+        raise WireError("`errors` holds something else than reasons and nulls")
+    return [
+        [_passage(hit, f"{place}.{rank}") for rank, hit in enumerate(hits)] if error is None else str(error)
+        for place, (hits, error) in enumerate(zip(lists, errors, strict=True))
+    ]
 
 
 def _passage(hit: Any, place: str) -> tuple[str, str]:

@@ -65,6 +65,20 @@ async def test_failed_empty_and_blank_are_three_observations(make):
     assert client.counts == {"empty": 1, "failed/status_404": 1, "blank": 1}
 
 
+async def test_a_query_that_failed_in_its_place_is_not_an_empty_search(make):
+    bodies = [
+        {"result": [[]], "errors": ["queries.0: 4001 characters, at most 4000 are allowed"]},
+        {"result": [[]], "errors": [None]},
+        {"result": [[]], "errors": None},
+    ]
+    client, requests = make(lambda n: say(body=bodies[n - 1]))
+    replies = [await client(query) for query in ("long", "dune", "arrakis")]
+    assert [reply.status for reply in replies] == ["failed", "empty", "empty"]
+    assert replies[0].text == FAILED_TEXT != replies[1].text
+    assert client.counts == {"failed/query": 1, "empty": 2}
+    assert len(requests) == 3, "asking again would not help"
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -81,6 +95,10 @@ async def test_failed_empty_and_blank_are_three_observations(make):
         {"result": [[{"document": {"text": "a"}, "score": 1}]]},
         {"result": [[{"document": {"contents": " "}, "score": 1}]]},
         {"result": [[{"contents": 3}]]},
+        {"result": [[]], "errors": "timeout"},
+        {"result": [[]], "errors": ["timeout", None]},
+        {"result": [[]], "errors": [{"code": 7}]},
+        {"result": [[]], "errors": [""]},
     ],
 )
 async def test_a_body_in_another_schema_is_a_failure_and_not_an_empty_result(make, body):

@@ -71,8 +71,49 @@ async def test_asearcher_searches_and_then_opens_pages():
     async with Running() as server:
         document = (await post(server, queries=["dune"], topk=1, return_scores=False))["result"][0][0]
         assert document["contents"] == CONTENTS
-        pages = (await post(server, "/access", urls=[document["title"], "https://nowhere.org"]))["result"]
+        pages = (await post(server, "/access", urls=[document["url"], "https://nowhere.org"]))["result"]
         assert pages[0]["contents"] == CONTENTS and pages[1] is None
+
+
+LONG = "x" * 5_000
+# How each client reads its answer: the texts of one query's results.
+READERS = {
+    "search_r1": (
+        {"queries": ["dune", LONG], "topk": 1, "return_scores": True},
+        lambda answer: [[hit["document"]["contents"] for hit in hits] for hits in answer["result"]],
+    ),
+    "slime": (
+        {"queries": [LONG], "topk": 1, "return_scores": False},
+        lambda answer: [[hit["contents"] for hit in answer["result"][0]]],
+    ),
+    "agent_lightning": (
+        {"queries": ["dune", LONG], "topk": 1},
+        lambda answer: [[hit["document"]["contents"] for hit in hits] for hits in answer["result"]],
+    ),
+    "skyrl": (
+        {"query": LONG, "topk": 1, "return_scores": True},
+        lambda answer: [[hit["document"]["contents"] for hit in hits] for hits in answer["result"]],
+    ),
+    "rllm": (
+        {"query": LONG, "top_k": 1},
+        lambda answer: [[hit["content"] for hit in answer["results"]]],
+    ),
+    "asearcher": (
+        {"queries": ["dune", LONG], "topk": 1, "return_scores": False},
+        lambda answer: [[hit["contents"] for hit in hits if hit["url"]] for hits in answer["result"]],
+    ),
+}
+
+
+@pytest.mark.parametrize("client", READERS)
+async def test_a_query_that_cannot_be_searched_looks_empty_to_its_client_and_harms_no_other(client):
+    body, read = READERS[client]
+    async with Running() as server:
+        answer = await post(server, **body)
+        read_texts = read(answer)
+        assert read_texts[-1] == [], "the long one"
+        assert read_texts[:-1] == [[CONTENTS]] * (len(read_texts) - 1)
+        assert answer["errors"][-1].endswith("5000 characters, at most 4000 are allowed")
 
 
 async def test_openapi_describes_the_bodies():

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter
 
 from tools.search.client import SearchFailure
-from tools.search.corpus import Document
+from tools.search.document import Document
 from tools.search.web.cache import CacheKey, WebCache
 from tools.search.web.document import clean
 from tools.search.web.pages import PageReader, PageSettings
@@ -49,29 +49,19 @@ class WebSearcher:
         self._provider = None if cache.mode == "replay" else SerperProvider(provider)
         self._reader = PageReader(pages)
 
-    async def search(self, queries: list[str], topk: int) -> list[list[tuple[Document, float]]]:
+    async def search(self, queries: list[str], topk: int) -> list[list[tuple[Document, float]] | Exception]:
         """Results of every query with their scores, best first.
 
         Returns:
             One list per query, of at most `topk` pairs; the score is 1/rank, as the API tells an order only. The list
-            is empty if nothing was found, or the query is blank.
+            is empty if nothing was found, or the query is blank. A query that failed has its exception in its place, a SearchFailure as a rule.
 
         Raises:
-            SearchFailure: of the first query that failed. The others are searched nevertheless, so that they are in
-                the cache when all are sent again.
             ValueError: `topk` below 1.
         """
         if topk < 1:
             raise ValueError(f"topk is {topk}; at least 1 is expected")
-        outcomes = await asyncio.gather(
-            *(self._search(clean(query), topk) for query in queries), return_exceptions=True
-        )
-        results = []
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                raise outcome
-            results.append([(document, 1.0 / rank) for rank, document in enumerate(outcome, 1)])
-        return results
+        return list(await asyncio.gather(*(self._scored(clean(query), topk) for query in queries)))
 
     async def access(self, urls: list[str]) -> list[Document | None]:
         """The page at every address; None where it cannot be read, and `counts` and the log say why."""
@@ -81,6 +71,13 @@ class WebSearcher:
         """Closes the connections."""
         if self._provider is not None:
             await self._provider.aclose()
+
+    async def _scored(self, query: str, topk: int) -> list[tuple[Document, float]] | Exception:
+        try:
+            found = await self._search(query, topk)
+        except Exception as failure:  # whatever it is, the other queries are answered
+            return failure
+        return [(document, 1.0 / rank) for rank, document in enumerate(found, 1)]
 
     async def _search(self, query: str, topk: int) -> list[Document]:
         if not query.strip():
@@ -102,6 +99,10 @@ class WebSearcher:
                 "access", self._cache.answer(key, _PAGE, lambda: self._reader.read(url))
             )
         except SearchFailure:
+            return None
+        except Exception:
+            logger.exception("a page could not be read: %s", url[:200])
+            self.counts["access/failed/error"] += 1
             return None
         self.counts["access/ok"] += 1
         return page

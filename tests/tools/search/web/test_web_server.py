@@ -8,7 +8,7 @@ import pytest
 
 from tools.search.app import Source, create_app
 from tools.search.client import SearchFailure
-from tools.search.corpus import Document
+from tools.search.document import Document
 from tools.search.settings import ServerSettings
 from tools.search.web.backend import WebBackend
 
@@ -19,9 +19,8 @@ class Web:
     """Finds one page, and breaks on the word `down`."""
 
     async def search(self, queries, topk):
-        if "down" in queries:
-            raise SearchFailure("timeout", "no result within 30 s")
-        return [[(PAGE, 1.0)] if query.strip() else [] for query in queries]
+        down = SearchFailure("timeout", "no result within 30 s")
+        return [down if query == "down" else [(PAGE, 1.0)] for query in queries]
 
     async def access(self, urls):
         return [PAGE if url == PAGE.url else None for url in urls]
@@ -51,6 +50,12 @@ async def test_results_and_pages_come_in_the_usual_shapes(server):
     pages = (await server.http.post("/access", json={"urls": [PAGE.url, "https://y.org"]})).json()["result"]
     assert pages[0]["contents"] == PAGE.contents and pages[1] is None
     assert (await server.http.get("/ready")).json() == {"status": "ready", "documents": None}
+
+
+async def test_a_failed_search_loses_none_of_its_batch(server):
+    answer = (await server.http.post("/retrieve", json={"queries": ["dune", "down", "dune"]})).json()
+    assert [len(hits) for hits in answer["result"]] == [1, 0, 1]
+    assert answer["errors"] == [None, "timeout: no result within 30 s", None]
 
 
 async def test_a_failed_search_is_an_error_with_its_cause_and_not_an_empty_result(server):
