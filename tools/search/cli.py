@@ -11,12 +11,14 @@ from typing import Annotated
 import typer
 
 from tools.search.build import KINDS, BuildSettings, build_index
-from tools.search.corpus import CorpusError
+from tools.search.layouts import EXPECTED
+from tools.search.listening import http_url
 from tools.search.manifest import IndexFolderError, Manifest
 from tools.search.memory import check_free, serving_bytes
 from tools.search.progress import steps
+from tools.search.records import CorpusError
 from tools.search.server import MakeSource, serve
-from tools.search.settings import ServerError, ServerSettings
+from tools.search.settings import LIMITS, ServerError, ServerSettings
 from tools.search.sources import corpus_source, index_source, web_source
 
 app = typer.Typer(no_args_is_help=True, help="Search over a corpus of passages: build an index, serve it.")
@@ -24,6 +26,14 @@ app = typer.Typer(no_args_is_help=True, help="Search over a corpus of passages: 
 Encoder = Annotated[
     Path | None,
     typer.Option(help="Folder of the encoder, for dense and hybrid: sentence-transformers or Hugging Face."),
+]
+
+Host = Annotated[
+    str,
+    typer.Option(
+        help="Address to bind. Other than loopback needs --token-env.",
+        callback=lambda host: host.removeprefix("[").removesuffix("]"),  # IPv6 as it stands in addresses
+    ),
 ]
 
 
@@ -34,9 +44,7 @@ def _group() -> None:
 
 @app.command("build")
 def build_command(
-    corpus: Annotated[
-        Path, typer.Option(help="JSON lines, {id, contents} or {id, title, text[, url]} each; also .gz.")
-    ],
+    corpus: Annotated[Path, typer.Option(help=f"One file: {EXPECTED}; each may have a url.")],
     out: Annotated[Path, typer.Option(help="Folder of the new index.")],
     kind: Annotated[str, typer.Option(help=f"{', '.join(KINDS)}; hybrid fuses the other two.")] = "bm25",
     encoder: Encoder = None,
@@ -44,7 +52,7 @@ def build_command(
         str, typer.Option(help="How vectors are searched: flat (exact), hnsw or ivf (approximate, faster).")
     ] = "flat",
     strict: Annotated[
-        bool, typer.Option("--strict", help="Fail on malformed lines instead of leaving them out.")
+        bool, typer.Option("--strict", help="Fail on malformed records instead of leaving them out.")
     ] = False,
     replace: Annotated[
         bool,
@@ -55,7 +63,8 @@ def build_command(
 
     Example: mempo search build --corpus wiki-18.jsonl.gz --out wiki-18.index
 
-    Malformed lines are reported by number and counted in manifest.json; a repeated id is an error.
+    Malformed records are reported by number and counted in manifest.json; a repeated id is an error. Where no record
+    has an id, their numbers are the ids.
     """
     try:
         dense = None
@@ -69,22 +78,20 @@ def build_command(
     except (ValueError, RuntimeError, OSError) as error:  # all of the parts' errors are of these kinds
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error
-    left_out = f"; {manifest.malformed} malformed line(s) left out" if manifest.malformed else ""
+    left_out = f"; {manifest.malformed} malformed record(s) left out" if manifest.malformed else ""
     typer.echo(f"{out}: {manifest.kind} index of {manifest.documents:,} passages{left_out}")
     for problem in manifest.problems:
         typer.echo(f"  {problem}", err=True)
 
 
-@app.command("serve")
+@app.command("serve", epilog=LIMITS)
 def serve_command(
     index: Annotated[Path | None, typer.Option(help="Folder that `mempo search build` wrote.")] = None,
     corpus: Annotated[
         Path | None, typer.Option(help="Or a corpus file, indexed with BM25 at every start (small corpora).")
     ] = None,
     encoder: Encoder = None,
-    host: Annotated[
-        str, typer.Option(help="Address to bind. Other than loopback needs --token-env.")
-    ] = "127.0.0.1",
+    host: Host = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
     topk: Annotated[int, typer.Option(min=1, max=100, help="Results where a request names no topk.")] = 3,
     workers: Annotated[
@@ -113,14 +120,14 @@ def serve_command(
         source = _source(index, corpus, encoder, workers)
         listener = socket.socket(fileno=fd) if fd is not None else None
         if listener is None:
-            typer.echo(f"loading {index or corpus}, listening on http://{host}:{port}")
+            typer.echo(f"loading {index or corpus}, listening on {http_url(host, port)}")
         serve(source, settings, listener, parent)
     except (CorpusError, IndexFolderError, ServerError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error
 
 
-@app.command("web")
+@app.command("web", epilog=LIMITS)
 def web_command(
     cache: Annotated[Path, typer.Option(help="Folder that keeps every answer, so that evaluations replay.")],
     mode: Annotated[
@@ -135,9 +142,7 @@ def web_command(
     ] = "SERPER_API_KEY",
     requests_per_s: Annotated[float, typer.Option(help="Requests to the API per second.")] = 5.0,
     deadline_s: Annotated[float, typer.Option(help="Seconds for one search, retries included.")] = 30.0,
-    host: Annotated[
-        str, typer.Option(help="Address to bind. Other than loopback needs --token-env.")
-    ] = "127.0.0.1",
+    host: Host = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
     topk: Annotated[int, typer.Option(min=1, max=100, help="Results where a request names no topk.")] = 3,
     token_env: Annotated[
@@ -155,7 +160,7 @@ def web_command(
     try:
         settings = ServerSettings(host=host, port=port, token=_token(token_env), default_topk=topk)
         provider = ProviderSettings(base_url, key_env, deadline_s, requests_per_s)
-        typer.echo(f"searching {base_url}, listening on http://{host}:{port}")
+        typer.echo(f"searching {base_url}, listening on {http_url(host, port)}")
         serve(partial(web_source, cache, mode, provider), settings)
     except ServerError as error:
         typer.echo(f"error: {error}", err=True)
@@ -170,6 +175,8 @@ def _source(index: Path | None, corpus: Path | None, encoder: Path | None, worke
         check_free(serving_bytes(index, workers), f"serving {index} with {workers} worker(s)")
         return partial(index_source, index, encoder)
     assert corpus is not None
+    if encoder is not None:
+        raise ServerError("--encoder belongs to --index; a corpus file is served with BM25")
     if workers > 1:
         raise ServerError(
             f"several workers share an index on disk: `mempo search build --corpus {corpus} --out INDEX`, then --index INDEX"

@@ -15,6 +15,7 @@ from typing import IO, Self
 
 import httpx
 
+from tools.search.listening import bind, http_url
 from tools.search.settings import ServerError, is_loopback
 
 TOKEN_VARIABLE = "MEMPO_SEARCH_TOKEN"
@@ -55,8 +56,7 @@ class SearchProcess:
     @property
     def url(self) -> str:
         """Address for clients, once started."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return http_url(self.host, self.port)
 
     @property
     def pid(self) -> int | None:
@@ -108,13 +108,7 @@ class SearchProcess:
 
     def _bind(self) -> socket.socket:
         """Binds here and hands the socket down, so that no other process can take the port in between."""
-        listener = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((self.host, self.port))
-        except OSError as error:
-            listener.close()
-            raise ServerError(f"cannot bind {self.host}:{self.port}: {error.strerror or error}") from error
+        listener = bind(self.host, self.port)
         self.port = listener.getsockname()[1]
         return listener
 

@@ -18,6 +18,7 @@ from multiprocessing.connection import wait
 import uvicorn
 
 from tools.search.app import Source, create_app
+from tools.search.listening import bind
 from tools.search.metrics import SHARED_FOLDER
 from tools.search.settings import ServerError, ServerSettings
 
@@ -45,22 +46,11 @@ def serve(
         ServerError: the index cannot be loaded, or the address is in use.
     """
     _raise_file_limit()
-    listener = listener or _bind(settings)
+    listener = listener or bind(settings.host, settings.port)
     if settings.workers == 1:
         _serve_one(make_source, settings, listener, parent)
     else:
         _serve_many(make_source, settings, listener, parent)
-
-
-def _bind(settings: ServerSettings) -> socket.socket:
-    listener = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((settings.host, settings.port))
-    except OSError as error:
-        listener.close()
-        raise ServerError(f"cannot listen on {settings.host}:{settings.port}; is the port in use?") from error
-    return listener
 
 
 def _serve_one(

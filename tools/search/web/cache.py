@@ -50,10 +50,14 @@ class WebCache:
     """
 
     def __init__(self, folder: str | Path, mode: Mode = "use") -> None:
-        """Raises ServerError for another mode."""
+        """Raises ServerError for another mode, and for a folder that is none."""
         if mode not in get_args(Mode):
             raise ServerError(f"web cache: mode is {mode!r}; known are {', '.join(get_args(Mode))}")
         self.folder, self.mode = Path(folder), mode
+        if self.folder.exists() and not self.folder.is_dir():
+            raise ServerError(f"web cache: {folder} is a file; give a folder")
+        if mode == "replay" and not self.folder.exists():
+            raise ServerError(f"web cache: {folder} does not exist, so there is nothing to replay")
 
     async def answer(self, key: CacheKey, shape: TypeAdapter[T], fetch: Callable[[], Awaitable[T]]) -> T:
         """The kept answer, or that of `fetch`, which is kept then.

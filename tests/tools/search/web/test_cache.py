@@ -98,9 +98,10 @@ async def test_a_damaged_file_is_named_and_not_taken_for_an_answer(tmp_path, con
 
 
 async def test_a_folder_that_cannot_be_written_is_a_failure_with_its_name(tmp_path):
+    cache = WebCache(tmp_path / "file", "refresh")
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(SearchFailure, match="file") as caught:
-        await WebCache(tmp_path / "file", "refresh").answer(KEY, WORDS, Source(["a"]))
+        await cache.answer(KEY, WORDS, Source(["a"]))
     assert caught.value.cause == "cache"
 
 
