@@ -11,7 +11,7 @@ from rich.console import Console
 from eval.endpoint import EndpointSettings
 from eval.model_files import load_tokenizer, model_settings
 from eval.paired import Paired, compare
-from eval.run import data_settings, evaluate, most_objectives, run_settings
+from eval.run import data_settings, evaluate, run_settings
 from eval.sample import is_right
 from eval.sample_log import SampleLog, read_folder
 from eval.tasks import choose, read_questions
@@ -75,7 +75,7 @@ def evaluate_model(
             endpoint=placeholder,
             search=search,
             chat_template_kwargs=chat_template_kwargs,
-            objectives=most_objectives(chosen),
+            references=[question.reference for question in chosen],
         )
         logs[mode_name(context)] = SampleLog(out_dir / mode_name(context), settings)
     summaries = {name: log.finished() for name, log in logs.items()}

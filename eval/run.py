@@ -25,11 +25,13 @@ from eval.tasks import Question
 from mempo.agents.base import Agent, RolloutError
 from mempo.agents.factory import build_agent
 from mempo.agents.known import known_agent
+from mempo.answers import only_articles
 from mempo.pool import pool_in_use
 from mempo.probe import BOXED_ANSWER
 from mempo.process_pool import ProcessPool
 from mempo.prompts import system_prompt
 from mempo.reward import judge
+from mempo.task import Reference
 from mempo.tokens import ChatTokens
 from tools.search.client import SearchClient, SearchSettings
 
@@ -212,12 +214,12 @@ def run_settings(
     search: SearchSettings | None,
     api: Api = TOKEN_IDS,
     chat_template_kwargs: Mapping[str, Any] | None = None,
-    objectives: int = 1,
+    references: Sequence[Reference] = (),
 ) -> dict[str, Any]:
     """All that could change a sample. Addresses, deadlines and concurrency could not, and may differ on resume.
 
     Args:
-        objectives: the most that one of the questions has.
+        references: of the questions; they say which version of the scorer their numbers tell apart.
     """
     sampling = {key: asdict(endpoint)[key] for key in ("temperature", "seed")}
     if endpoint.temperature == 0:
@@ -228,7 +230,7 @@ def run_settings(
         prompt = None  # of an agent of your own
     template = {TEMPLATE: dict(chat_template_kwargs)} if chat_template_kwargs else {}
     return {
-        "version": _version(agent, objectives),
+        "version": _version(agent, references),
         "model": dict(model),
         "api": api.ran,
         "data": dict(data),
@@ -241,11 +243,6 @@ def run_settings(
     }
 
 
-def most_objectives(questions: Sequence[Question]) -> int:
-    """The most objectives that one of the questions has."""
-    return max((question.task.objectives for question in questions), default=1)
-
-
 def data_settings(path: Path, chosen: Sequence[Question]) -> dict[str, Any]:
     """What identifies the questions: the file's hash and which of its rows were chosen."""
     rows = ",".join(str(question.index) for question in chosen)
@@ -256,10 +253,13 @@ def data_settings(path: Path, chosen: Sequence[Question]) -> dict[str, Any]:
     }
 
 
-def _version(agent: Mapping[str, Any], objectives: int) -> int:
+def _version(agent: Mapping[str, Any], references: Sequence[Reference]) -> int:
     """Of a sample's fields and of what they mean.
 
-    2, but 3 where `lenient` counts several objectives: it takes them anywhere in the answer, as version 2 did not.
+    2, but 3 where `lenient` counts several objectives: it takes them anywhere in the answer, as version 2 did not. 4 where a
+    gold answer is an article alone, which no prediction matched before.
     """
+    if any(only_articles(alias) for each in references for aliases in each.answers for alias in aliases):
+        return 4
     lenient = agent.get("verifier") == "lenient" or known_agent(str(agent.get("name"))).boxed is not False
-    return 3 if lenient and objectives > 1 else 2
+    return 3 if lenient and any(len(each.answers) > 1 for each in references) else 2

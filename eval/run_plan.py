@@ -16,7 +16,7 @@ from eval.errors import EvalError
 from eval.model_files import load_tokenizer, model_settings, read_config
 from eval.options import RunOptions
 from eval.probe_command import RULES, probe_report, probe_with_endpoint, probe_with_folder
-from eval.run import data_settings, evaluate, most_objectives, run_settings
+from eval.run import data_settings, evaluate, run_settings
 from eval.sample_log import SampleLog
 from eval.tasks import Question, choose, read_questions
 from eval.template_options import check_template_options
@@ -120,7 +120,7 @@ def carry_out(plan: RunPlan, console: Console) -> dict[str, Any]:
         search=plan.search,
         api=api,
         chat_template_kwargs=plan.template,
-        objectives=most_objectives(chosen),
+        references=[question.reference for question in chosen],
     )
     log = SampleLog(options.out, settings)
     summary = log.finished()

@@ -19,6 +19,7 @@ from eval.errors import EvalError
 from eval.run import run_settings
 from eval.sample import Sample
 from eval.verdict import Verdict
+from mempo.task import Reference
 
 app = typer.Typer(rich_markup_mode="markdown")
 app.command(help=HELP)(compare)
@@ -122,19 +123,22 @@ def test_runs_that_differ_in_more_than_the_subject_are_refused(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("agent", "objectives", "version"),
+    ("agent", "answers", "version"),
     [
-        ({"name": "chunk_memory", "verifier": "boxed_em"}, 2, 3),
-        ({"name": "full_context", "verifier": "boxed_exact"}, 2, 3),
-        ({"name": "self_memory", "verifier": "lenient"}, 2, 3),
-        ({"name": "my_agent:build"}, 2, 3),  # whether it answers in a box is not known before it is built
-        ({"name": "chunk_memory", "verifier": "lenient"}, 1, 2),
-        ({"name": "self_memory"}, 2, 2),
-        ({"name": "rag"}, 2, 2),
+        ({"name": "chunk_memory", "verifier": "boxed_em"}, [["x"], ["y"]], 3),
+        ({"name": "full_context", "verifier": "boxed_exact"}, [["x"], ["y"]], 3),
+        ({"name": "self_memory", "verifier": "lenient"}, [["x"], ["y"]], 3),
+        ({"name": "my_agent:build"}, [["x"], ["y"]], 3),  # whether it answers in a box is not known yet
+        ({"name": "chunk_memory", "verifier": "lenient"}, [["x"]], 2),
+        ({"name": "self_memory"}, [["x"], ["y"]], 2),
+        ({"name": "rag"}, [["x"], ["y"]], 2),
+        ({"name": "rag"}, [["x", "(A)"]], 4),  # could not be right before
+        ({"name": "chunk_memory"}, [["x"], ["the"]], 4),
+        ({"name": "rag"}, [["a dog", "?!"]], 2),
     ],
 )
-def test_runs_in_which_lenient_has_another_meaning_have_another_version(
-    agent: dict[str, Any], objectives: int, version: int
+def test_runs_whose_numbers_have_another_meaning_have_another_version(
+    agent: dict[str, Any], answers: list[list[str]], version: int
 ) -> None:
     found = run_settings(
         model={},
@@ -142,7 +146,7 @@ def test_runs_in_which_lenient_has_another_meaning_have_another_version(
         agent=agent,
         endpoint=EndpointSettings("http://127.0.0.1", "fake"),
         search=None,
-        objectives=objectives,
+        references=[Reference([["x"]]), Reference(answers)],
     )
     assert found["version"] == version
 

@@ -67,7 +67,7 @@ def test_nested_fields_and_every_shape_of_gold(tmp_path: Path) -> None:
 def test_empty_predictions_are_wrong_and_counted(tmp_path: Path) -> None:
     path = write(
         tmp_path / "x.jsonl",
-        *({"pred": text, "gold": "the"} for text in ("", " ", None, "the")),
+        *({"pred": text, "gold": "?!"} for text in ("", " ", None, "?!")),
         {"error": "timeout", "gold": "Paris"},
         {"pred": "Paris", "gold": ["Paris"]},
     )

@@ -14,8 +14,28 @@ from mempo.answers import exact_match, f1, normalize, score_answer, split_object
         ("東京。", "東京"),
         ("ＡＢＣ", "abc"),
         ("...", ""),
-        ("an", ""),
         ("$5", "5"),
+        # articles stay where nothing else does
+        ("an", "an"),
+        ("The A.", "the a"),
+        ("the x", "x"),
+        # every dash goes, minus signs too
+        *(
+            (f"1{dash}2", "12")
+            for dash in "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2796\u02d7\u207b\ufe63\uff0d"
+        ),
+        # what cannot be seen goes, in a word and around it
+        *(
+            (f"{mark}Pa{mark}ris{mark}", "paris")
+            for mark in "\u200e\u200f\u202a\u202c\u2068\u200b\ufeff\u00ad\u2060\x00"
+        ),
+        # but joiners belong to the spelling in scripts that have them, and there alone
+        ("می\u200cخواهم", "می\u200cخواهم"),
+        ("क्\u200dष", "क्\u200dष"),
+        ("❤\u200d🔥", "❤\u200d🔥"),
+        ("می\u200c", "می"),
+        ("می\u200c خواهم", "می خواهم"),
+        ("Auf\u200clage", "auflage"),
     ],
 )
 def test_normalisation(text: str, normal: str) -> None:
@@ -23,10 +43,34 @@ def test_normalisation(text: str, normal: str) -> None:
 
 
 def test_nothing_matches_an_empty_prediction() -> None:
-    for empty in ("", "  ", "the", "?!"):
+    for empty in ("", "  ", "\u200b", "?!"):
         assert not exact_match(empty, ["x", "...", "the"])
         assert not sub_exact_match(empty, ["x"])
         assert f1(empty, ["x", "..."]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("said", "gold", "em", "f1_value", "sub"),
+    [
+        ("A", "A", True, 1.0, True),  # of a multiple choice
+        ("(a)", "A", True, 1.0, True),
+        ("**A.**", "A", True, 1.0, True),
+        ("B", "A", False, 0.0, False),
+        ("The", "A", False, 0.0, False),
+        ("the A", "A", False, 2 / 3, True),
+        ("Option A", "A", False, 0.0, False),  # next to other words it is an article
+        ("a dog", "A", False, 0.0, False),
+        ("A", "a dog", False, 0.0, False),
+        ("", "A", False, 0.0, False),
+        ("The The", "the the", True, 1.0, True),  # a band
+        ("The", "The The", False, 2 / 3, False),
+    ],
+)
+def test_an_answer_of_articles_alone_can_be_right(
+    said: str, gold: str, em: bool, f1_value: float, sub: bool
+) -> None:
+    score = score_answer(said, [[gold]])
+    assert (score.em, score.f1, score.sub_em) == ([em], [pytest.approx(f1_value)], [sub])
 
 
 def test_exact_match_takes_any_alias_and_no_list_of_guesses() -> None:
@@ -59,7 +103,7 @@ def test_several_objectives_are_scored_by_position() -> None:
     assert score_answer(None, golds).given == 0
 
 
-NOTHING = ["", "  ", "the", "A", "an", "?!", "...", "«»", "。", "؟"]
+NOTHING = ["", "  ", "\u200b", "−", "?!", "...", "«»", "。", "؟"]
 
 
 @pytest.mark.parametrize("text", NOTHING)

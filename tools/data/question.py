@@ -101,8 +101,8 @@ def usable_answers(texts: Iterable[str], field: str) -> list[str]:
     """The texts on one line each, every one once, blanks left out.
 
     Raises:
-        MalformedRecord: nothing of them is left to compare after normalisation (an answer of punctuation or an article
-            alone could never be scored as right).
+        MalformedRecord: nothing of them is left to compare after normalisation (an answer of punctuation alone could
+            never be scored as right).
     """
     unique = [text for text in dict.fromkeys(map(squeeze, texts)) if text]
     if not unique:

@@ -74,7 +74,7 @@ def test_musique_ids_tell_the_hops() -> None:
         ({"prompt": []}, "prompt"),
         ({"prompt": [{"content": " ", "role": "user"}]}, "content"),
         ({"reward_model": None}, "reward_model"),
-        ({"reward_model": {"ground_truth": "the<|answer_split|>!"}}, "ground_truth"),
+        ({"reward_model": {"ground_truth": "?<|answer_split|>!"}}, "ground_truth"),
         ({"extra_info": {"split": "dev"}}, "index"),
     ],
 )
@@ -145,7 +145,7 @@ def test_a_question_without_an_id_gets_one_that_depends_on_its_text_alone() -> N
         ({}, "field answers: is missing; known are answers, golden_answers, target"),
         ({"answers": [["Ann"]]}, "field answers: a string or a list of strings"),
         ({"answers": []}, "field answers: holds no answer"),
-        ({"target": ["The"]}, "field target: 'The' is empty after normalisation"),
+        ({"target": ["!"]}, "field target: '!' is empty after normalisation"),
         ({"possible_answers": "Ann"}, "field possible_answers: is not a JSON list"),
         ({"answer": "Ann", "id": [1]}, "field id: a string is expected"),
     ],
