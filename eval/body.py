@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from mempo.agents.base import RolloutError
+from mempo.outside_text import load_json
+
+# An answer that ends so holds no turn, whatever text it has.
+_NO_TURN = ("content_filter", "tool_calls", "function_call")
+# The server gave up in the middle (vLLM and SGLang: abort; routers: error), which another attempt may mend.
+_BROKEN_OFF = ("abort", "error")
 
 
 class BodyError(RolloutError):
@@ -29,10 +34,11 @@ def read_choice(content: bytes) -> tuple[dict[str, Any], Usage | None]:
     """The one choice of an answer, and its usage where it tells one.
 
     Raises:
-        BodyError: `not_json` for a torn body, `schema` for one of another shape.
+        BodyError: `not_json` for a torn body, `schema` for one of another shape, `finish_<reason>` for an answer that the
+            endpoint held back or broke off.
     """
     try:
-        body = json.loads(content)
+        body = load_json(content)
     except ValueError as error:
         raise BodyError(
             "not_json", f"the answer is not JSON ({error}): {content[:120]!r}", broken=True
@@ -42,6 +48,11 @@ def read_choice(content: bytes) -> tuple[dict[str, Any], Usage | None]:
         raise BodyError("schema", f"the answer has no list `choices`: {str(body)[:200]}")
     if len(choices) != 1 or not isinstance(choices[0], dict):
         raise BodyError("schema", f"the answer has {len(choices)} choices where one was asked for")
+    reason = choices[0].get("finish_reason")
+    if reason in (*_NO_TURN, *_BROKEN_OFF):
+        raise BodyError(
+            f"finish_{reason}", f"the endpoint ended the answer with {reason!r}", broken=reason in _BROKEN_OFF
+        )
     return choices[0], _usage(body.get("usage"))
 
 

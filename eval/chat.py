@@ -9,9 +9,6 @@ from typing import Any
 from eval.body import BodyError, Usage, read_choice
 from mempo.messages import Conversation, Message
 
-# An answer that ends so holds no turn, whatever text it has.
-_NO_TURN = ("content_filter", "tool_calls", "function_call")
-
 
 @dataclass(frozen=True)
 class ChatReply:
@@ -51,19 +48,28 @@ def parse_chat(content: bytes, *, opened: str) -> ChatReply:
     """Reads the message; a model that ended its turn at once said "", which is a reply.
 
     Raises:
-        BodyError: `not_json` for a torn body, `schema` for one of another shape, `no_text` for a message whose text is
-            missing or went elsewhere, `finish_<reason>` for one that the endpoint held back, `prefix_ignored` if `opened`
-            was not continued.
+        BodyError: what `read_choice` raises, `tool_calls` for a message whose text a server's tool parser took away,
+            `refusal` for a provider's own words in place of the model's, `no_text` for a message whose text is missing or
+            went elsewhere, `prefix_ignored` if `opened` was not continued.
     """
     choice, usage = read_choice(content)
     message = choice.get("message")
     if not isinstance(message, dict):
         raise BodyError("schema", f"the choice has no `message`: {str(choice)[:200]}")
     reason = choice.get("finish_reason")
-    if reason in _NO_TURN:
-        raise BodyError(f"finish_{reason}", f"the endpoint ended the message with {reason!r}")
-    text = message.get("content")
-    thought = message.get("reasoning") or message.get("reasoning_content")
+    if message.get("tool_calls") or message.get("function_call"):
+        raise BodyError(
+            "tool_calls",
+            "the endpoint read a tool call out of the reply, so its text is not what the model said: turn the server's tool "
+            "parser off (vLLM: no --enable-auto-tool-choice); none of ours is declared to it",
+        )
+    text, thought = message.get("content"), message.get("reasoning") or message.get("reasoning_content")
+    refusal = message.get("refusal")
+    if isinstance(text, list):
+        thought = thought or len(_texts(text)) < len(text)
+        text = "".join(_texts(text))
+    if refusal and not text:
+        raise BodyError("refusal", f"the provider refused to answer: {str(refusal)[:200]!r}")
     if not isinstance(text, str) or (not text.strip() and (reason != "stop" or thought)):
         raise BodyError(
             "no_text",
@@ -75,3 +81,13 @@ def parse_chat(content: bytes, *, opened: str) -> ChatReply:
     if not text.startswith(opened):
         raise BodyError("prefix_ignored", f"the endpoint did not continue {opened!r}, it said {text[:80]!r}")
     return ChatReply(text.removeprefix(opened), reason == "length", usage)
+
+
+def _texts(parts: list[Any]) -> list[str]:
+    """The texts of a message that comes in parts (Mistral's do); thoughts and the like are other parts."""
+    found = [
+        part.get("text")
+        for part in parts
+        if isinstance(part, dict) and part.get("type") in ("text", "output_text")
+    ]
+    return [text for text in found if isinstance(text, str)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ import httpx
 from eval.body import BodyError
 from eval.errors import EvalError
 from mempo.agents.base import RolloutError
+from tools.search.client import retry_after
 
 Answer = TypeVar("Answer")
 
@@ -110,16 +112,21 @@ class Endpoint:
             read: makes something of a body; raises BodyError.
 
         Raises:
-            RolloutError: under `timeout`, `connection`, `status_<code>` or a cause of `read`.
+            RolloutError: under `timeout`, `connection`, `status_<code>`, a cause of `read`, or `retry_after` if the server
+                asks to wait past the deadline. A wait that would outlast the deadline is not begun: the failure before it
+                is the cause.
         """
         body = {"model": self.settings.model, "temperature": self.settings.temperature, **fields}
         try:
             async with asyncio.timeout(self.settings.deadline_s):
                 return await self._ask(f"{self.settings.base}/{path}", body, read)
         except TimeoutError:
-            raise RolloutError("timeout", f"no answer within {self.settings.deadline_s:g} s") from None
+            raise RolloutError(
+                "timeout", f"no answer within the deadline of {self.settings.deadline_s:g} s (--deadline)"
+            ) from None
 
     async def _ask(self, url: str, body: Mapping[str, Any], read: Callable[[bytes], Answer]) -> Answer:
+        give_up_at = time.monotonic() + self.settings.deadline_s
         for attempt in range(self.settings.retries + 1):
             pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**attempt) * self._jitter.uniform(0.5, 1.0)
             try:
@@ -141,10 +148,22 @@ class Endpoint:
                     )
                     if response.status_code not in RETRIED_STATUSES:
                         raise failure
-                    pause = max(pause, _retry_after(response))
-            if attempt < self.settings.retries:
-                await asyncio.sleep(pause)
+                    pause = max(pause, self._asked_wait(response, give_up_at))
+            if attempt == self.settings.retries or time.monotonic() + pause >= give_up_at:
+                break
+            await asyncio.sleep(pause)
         raise failure
+
+    def _asked_wait(self, response: httpx.Response, give_up_at: float) -> float:
+        """Seconds that the server asks to wait, 0 if it asks for none; raises RolloutError if they pass the deadline."""
+        wait = retry_after(response) or 0.0
+        if wait and time.monotonic() + wait >= give_up_at:
+            raise RolloutError(
+                "retry_after",
+                f"HTTP {response.status_code}: the server asks to wait {wait:.0f} s, past the deadline of "
+                f"{self.settings.deadline_s:g} s (--deadline): {response.text[:200]}",
+            )
+        return wait
 
     async def _models(self) -> list[dict[str, Any]]:
         """The entries of the list of models; empty for an endpoint without one, which may still answer."""
@@ -163,13 +182,6 @@ class Endpoint:
             return [entry for entry in response.json()["data"] if "id" in entry]
         except (ValueError, KeyError, TypeError):
             return []
-
-
-def _retry_after(response: httpx.Response) -> float:
-    try:
-        return max(0.0, float(response.headers.get("retry-after", "0")))
-    except ValueError:
-        return 0.0  # a date: our own pauses will do
 
 
 def _is_loopback(url: str) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from eval.errors import EvalError
+from mempo.outside_text import load_json
 
 
 def read_json_records(path: Path) -> list[tuple[str, dict[str, Any]]]:
@@ -35,6 +35,6 @@ def read_json_records(path: Path) -> list[tuple[str, dict[str, Any]]]:
 
 def _parse(path: Path, where: str, text: str) -> Any:
     try:
-        return json.loads(text)
+        return load_json(text)
     except ValueError as error:
         raise EvalError(f"{path}{where}: not JSON: {error}") from error

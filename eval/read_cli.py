@@ -19,6 +19,7 @@ from eval.errors import EvalError
 from eval.options import Api, ApiKeyEnv, Deadline, Temperature, TemplateOptions, Tokenizer, model_folders
 from eval.template_options import check_template_options, parse_template_options
 from mempo.agents.base import Generation, LanguageModel, RolloutError
+from mempo.outside_text import well_formed
 from mempo.tokens import ChatTokens
 
 app = typer.Typer(add_completion=False)
@@ -85,7 +86,9 @@ def read(
             url, model, temperature=temperature, deadline_s=deadline, api_key_env=api_key_env, connections=1
         )
         sizes = {"chunk": chunk, "memory": memory, "answer": answer}
-        asyncio.run(_read(read_text(file), question, tokens, settings, api, prompt, sizes, console))
+        asyncio.run(
+            _read(read_text(file), well_formed(question), tokens, settings, api, prompt, sizes, console)
+        )
     except (EvalError, RolloutError, ValueError) as error:
         fail(error)
     except KeyboardInterrupt:

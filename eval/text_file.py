@@ -9,6 +9,7 @@ from pypdf import PdfReader
 from pypdf.errors import PyPdfError
 
 from eval.errors import EvalError
+from mempo.outside_text import well_formed
 
 # How a text says its encoding. UTF-32 comes first: its mark in little-endian order begins with that of UTF-16.
 _MARKS = (
@@ -49,6 +50,6 @@ def _plain_text(path: Path, content: bytes) -> str:
 
 def _pdf_text(path: Path) -> str:
     try:
-        return "\n\n".join(page.extract_text() for page in PdfReader(path).pages)
+        return well_formed("\n\n".join(page.extract_text() for page in PdfReader(path).pages))
     except PyPdfError as error:
         raise EvalError(f"{path}: not a readable PDF: {error}") from error

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from mempo.outside_text import well_formed
 from mempo.pieces import Spelling, TokenPieces
 from mempo.prompts import CUT_MARK
 
@@ -192,7 +193,8 @@ class ChatTokens:
         return Spelling.readable(self.pieces.spell(ids).text)
 
     def cut(self, text: str, max_tokens: int) -> tuple[str, bool]:
-        """Text of at most `max_tokens` inert tokens, cut at a sentence or word border and marked as cut."""
+        """Text of at most `max_tokens` inert tokens, cut at a sentence or word border and marked as cut; `well_formed`."""
+        text = well_formed(text)
         offsets = self._inert.encode(text, add_special_tokens=False).offsets
         if len(offsets) <= max_tokens:
             return text, False

@@ -46,6 +46,7 @@ class FakeEndpoint:
         continues: whether the chat goes on with a message that an assistant began.
         model: where there is one, log-probs of prompts are its own.
         hangs_s: seconds before any answer.
+        refusal: the body of a trouble that is a status; `retry_after`: its header, where there is one.
         requests: the JSON bodies that came; `paths`: where to.
     """
 
@@ -57,6 +58,8 @@ class FakeEndpoint:
         self.continues = True
         self.model: Any = None
         self.hangs_s = 0.0
+        self.refusal = b'{"error": {"message": "as told"}}'
+        self.retry_after: str | None = None
         self.requests: list[dict[str, Any]] = []
         self.paths: list[str] = []
         self.headers: list[dict[str, str]] = []
@@ -78,7 +81,7 @@ class FakeEndpoint:
         if isinstance(trouble, float):
             time.sleep(trouble)
         elif isinstance(trouble, int):
-            return trouble, b'{"error": {"message": "as told"}}'
+            return trouble, self.refusal
         elif trouble is not None:
             return 200, trouble
         if chat:
@@ -184,6 +187,8 @@ def serving(fake: FakeEndpoint) -> Iterator[FakeEndpoint]:
             try:
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(content)))
+                if status != 200 and fake.retry_after is not None:
+                    self.send_header("Retry-After", fake.retry_after)
                 self.end_headers()
                 self.wfile.write(content)
             except OSError:

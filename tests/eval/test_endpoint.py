@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from email.utils import formatdate
 from typing import Any
 
 import pytest
@@ -180,6 +181,28 @@ async def test_an_answer_that_is_no_completion_is_named(fake: FakeEndpoint, body
             b'{"choices": [{"message": {"content": "x"}, "finish_reason": "content_filter"}]}',
             "finish_content_filter",
         ),
+        # a tool parser took the reply, or a part of it
+        (
+            b'{"choices": [{"message": {"content": "", "tool_calls": [{"id": 1}]}, "finish_reason": "stop"}]}',
+            "tool_calls",
+        ),
+        (
+            b'{"choices": [{"message": {"content": "I look.", "tool_calls": [{}]}, "finish_reason": "stop"}]}',
+            "tool_calls",
+        ),
+        (
+            b'{"choices": [{"message": {"content": "", "function_call": {"name": "f"}}, "finish_reason": "stop"}]}',
+            "tool_calls",
+        ),
+        (
+            b'{"choices": [{"message": {"content": null, "refusal": "I cannot."}, "finish_reason": "stop"}]}',
+            "refusal",
+        ),
+        (
+            b'{"choices": [{"message": {"content": [{"type": "thinking", "thinking": []}]}, "finish_reason": "stop"}]}',
+            "no_text",
+        ),
+        (b'{"choices": [{"message": {"content": 5}, "finish_reason": "stop"}]}', "no_text"),
     ],
 )
 async def test_an_answer_that_is_no_message_is_named(fake: FakeEndpoint, body: bytes, cause: str) -> None:
@@ -187,6 +210,85 @@ async def test_an_answer_that_is_no_message_is_named(fake: FakeEndpoint, body: b
     with pytest.raises(RolloutError) as caught:
         await ask(fake, "chat")
     assert caught.value.cause == cause
+
+
+@pytest.mark.parametrize("reason", ["abort", "error"])
+@pytest.mark.parametrize("api", ["completions", "chat"])
+async def test_an_answer_that_the_server_broke_off_is_asked_for_again(
+    fake: FakeEndpoint, api: str, reason: str
+) -> None:
+    choice = {"finish_reason": reason, "message": {"content": "half"}, "token_ids": [5], "logprobs": None}
+    broken = json.dumps({"choices": [choice]}).encode()
+    fake.trouble = lambda number, prompt: broken if number < 1 else None
+    assert len((await ask(fake, api)).token_ids) > 1
+    fake.trouble = lambda number, prompt: broken
+    with pytest.raises(RolloutError) as caught:
+        await ask(fake, api, retries=1)
+    assert caught.value.cause == f"finish_{reason}"
+
+
+async def test_a_message_in_parts_is_their_text(fake: FakeEndpoint) -> None:
+    parts = [
+        {"type": "text", "text": "a "},
+        {"type": "thinking", "thinking": "?"},
+        {"type": "text", "text": "b"},
+    ]
+    body = {"choices": [{"message": {"content": parts, "tool_calls": []}, "finish_reason": "stop"}]}
+    fake.trouble = lambda number, prompt: json.dumps(body).encode()
+    tokens = small_tokens()
+    assert (await ask(fake, "chat")).token_ids == [*tokens.encode_own("a b"), tokens.turn_end_id]
+
+
+async def test_a_lone_surrogate_in_a_reply_is_the_replacement_character(fake: FakeEndpoint) -> None:
+    fake.trouble = lambda number, prompt: (
+        b'{"choices": [{"message": {"content": "a\\ud800b \\ud83d\\ude00"}, "finish_reason": "stop"}]}'
+    )
+    tokens = small_tokens()
+    assert (await ask(fake, "chat")).token_ids == [
+        *tokens.encode_own("a\ufffdb \U0001f600"),
+        tokens.turn_end_id,
+    ]
+
+
+def http_date(seconds: float) -> str:
+    return formatdate(time.time() + seconds, usegmt=True)
+
+
+@pytest.mark.parametrize("given", ["1", "date"])
+async def test_the_wait_that_a_server_asks_for_is_kept(fake: FakeEndpoint, given: str) -> None:
+    fake.retry_after = http_date(1.9) if given == "date" else given
+    fake.trouble = lambda number, prompt: 429 if number == 0 else None
+    started = time.monotonic()
+    await ask(fake)
+    assert 0.8 < time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("given", ["3600", "inf", "date"])
+async def test_a_wait_past_the_deadline_fails_at_once_and_is_called_so(
+    fake: FakeEndpoint, given: str, status: int
+) -> None:
+    fake.retry_after = http_date(3600) if given == "date" else given
+    fake.trouble = lambda number, prompt: status
+    started = time.monotonic()
+    with pytest.raises(
+        RolloutError, match=rf"HTTP {status}: the server asks to wait .* s, past the deadline of 30 s"
+    ) as caught:
+        await ask(fake, deadline_s=30.0)
+    assert caught.value.cause == "retry_after"
+    assert (len(fake.requests), time.monotonic() - started < 10) == (1, True)
+
+
+async def test_a_pause_past_the_deadline_is_not_begun_and_its_cause_is_the_last_failure(
+    fake: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eval.endpoint.FIRST_PAUSE_S", 100.0)
+    monkeypatch.setattr("eval.endpoint.LONGEST_PAUSE_S", 100.0)
+    fake.trouble = lambda number, prompt: 500
+    started = time.monotonic()
+    with pytest.raises(RolloutError) as caught:
+        await ask(fake, deadline_s=20.0)
+    assert (caught.value.cause, time.monotonic() - started < 10) == ("status_500", True)
 
 
 @pytest.mark.parametrize("over", [-1, 0, 1, 300])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from mempo.outside_text import load_json
 from tools.data.question import MalformedRecord, Question, string, usable_answers
 
 ANSWER_FIELDS = (
@@ -49,7 +49,7 @@ def _id(record: Mapping[str, Any], text: str) -> str:
 def _texts(value: Any, field: str) -> list[str]:
     if isinstance(value, str) and field == "possible_answers":
         try:
-            value = json.loads(value)
+            value = load_json(value)
         except ValueError as error:
             raise MalformedRecord(field, f"is not a JSON list: {error}") from error
     if isinstance(value, Mapping):

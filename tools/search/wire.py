@@ -1,12 +1,13 @@
 """The Search-R1 wire format: the `contents` field of a passage, and the body of a `/retrieve` response.
 
-Standard library only, as agents import it on every machine they run on.
+Standard library and `mempo` only, as agents import it on every machine they run on.
 """
 
 from __future__ import annotations
 
-import json
 from typing import Any
+
+from mempo.outside_text import load_json
 
 
 class WireError(ValueError):
@@ -36,7 +37,7 @@ def parse_results(body: bytes, queries: int) -> list[list[tuple[str, str]] | str
         WireError: anything else. A body in another format must not pass for "no results".
     """
     try:
-        content = json.loads(body)
+        content = load_json(body)
     except ValueError as error:
         raise WireError(f"the response is not JSON: {body[:100]!r}") from error
     lists = content.get("result") if isinstance(content, dict) else None

@@ -50,6 +50,12 @@ async def test_passages_are_formatted_as_the_agents_read_them(make):
     await client.aclose()
 
 
+async def test_a_lone_surrogate_in_a_result_is_the_replacement_character(make):
+    body = {"result": [[{"contents": "Du\ud800ne\nA novel."}]]}
+    client, _ = make(lambda n: httpx.Response(200, content=json.dumps(body)))
+    assert (await client("dune")).text == "(1) Du\ufffdne\nA novel."
+
+
 async def test_a_response_without_scores_is_understood(make):
     client, _ = make(lambda n: say(body={"result": [[{"id": 1, "contents": "Dune\nA novel."}]]}))
     assert (await client("dune")).text == "(1) Dune\nA novel."
