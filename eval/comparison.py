@@ -106,11 +106,16 @@ def compare_samples(
     """Compares samples by question id.
 
     Raises:
-        EvalError: the runs did not answer the same questions, or none.
+        EvalError: the runs did not answer the same questions, or none; also where every question of a run failed.
     """
     pairs = compare(*({name: is_right(sample) for name, sample in run.items()} for run in (a, b)))
     if not a:
         raise EvalError("there are no samples to compare")
+    for name, run in (("A", a), ("B", b)):
+        if _failed(run) == len(run):
+            raise EvalError(
+                f"all {len(run)} questions of {name} failed: there is nothing to compare; evaluate it again"
+            )
     changes = {
         metric: [float(b[name][metric]) - float(a[name][metric]) for name in a] for metric in ("em", "f1")
     }

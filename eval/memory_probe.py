@@ -19,6 +19,7 @@ from rich.console import Console
 
 from eval.errors import EvalError
 from eval.probe_log import ProbeLine, ProbeLog
+from eval.refusals import Failure, check_any_answered, refused_alike
 from eval.sample import Sample, trajectory_of
 from eval.sample_log import TEMPLATE, read_folder
 from mempo.agents.base import RolloutError, ToolReply
@@ -66,7 +67,7 @@ def probe_memories(
         tries those again.
 
     Raises:
-        EvalError: if the folder is none, or the tokenizer is another one.
+        EvalError: if the folder is none, the tokenizer is another one, or nothing that was asked for was scored.
     """
     settings, samples = read_folder(folder)
     tokens = ChatTokens(tokenizer, chat_template_kwargs=settings.get(TEMPLATE))
@@ -74,7 +75,7 @@ def probe_memories(
     memory = replace(memory, reference=_reference(settings, samples.values()))
     log = ProbeLog(folder, {"version": VERSION, "model": dict(model), "memory": asdict(memory)})
     missing = [sample for name, sample in samples.items() if name not in log.lines]
-    unscored: Counter[str] = Counter()
+    failures: list[Failure | None] = []  # one entry for each sample that has something to score
     scoring = scorer() if missing else None
     for start in range(0, len(missing), AT_ONCE):
         assert scoring is not None
@@ -82,14 +83,19 @@ def probe_memories(
         plans = [_plan(sample, tokens, form, memory) for sample in part]
         found = scoring.answer_logprobs([plan.probes if plan else [] for plan in plans])
         for sample, plan, scores in zip(part, plans, found, strict=True):
-            if isinstance(scores, RolloutError):
-                unscored[scores.cause] += 1
-            else:
+            failure = (scores.cause, str(scores)) if isinstance(scores, RolloutError) else None
+            if plan is not None and plan.probes:
+                failures.append(failure)
+            if not isinstance(scores, RolloutError):
                 turns = _turns(plan.scores(scores) if plan else [], memory.reference)
                 log.append({"id": sample["id"], "probe": turns})
+        if refused_alike(failures):
+            break
         console.print(
             f"memories: {min(start + AT_ONCE, len(missing))}/{len(missing)} questions", highlight=False
         )
+    check_any_answered(failures, what="questions that were to be scored")
+    unscored = Counter(failure[0] for failure in failures if failure)
     summary = {
         **summarize_probes(log.lines.values(), memory.reference),
         "unscored": dict(sorted(unscored.items())),

@@ -17,6 +17,7 @@ from eval.console import fail
 from eval.endpoint import EndpointSettings
 from eval.errors import EvalError
 from eval.options import Api, ApiKeyEnv, Deadline, Temperature, TemplateOptions, Tokenizer, model_folders
+from eval.refusals import told_failure
 from eval.template_options import check_template_options, parse_template_options
 from mempo.agents.base import Generation, LanguageModel, RolloutError
 from mempo.outside_text import well_formed
@@ -89,7 +90,9 @@ def read(
         asyncio.run(
             _read(read_text(file), well_formed(question), tokens, settings, api, prompt, sizes, console)
         )
-    except (EvalError, RolloutError, ValueError) as error:
+    except RolloutError as error:
+        fail(EvalError(told_failure((error.cause, str(error)))))
+    except (EvalError, ValueError) as error:
         fail(error)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

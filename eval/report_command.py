@@ -37,6 +37,10 @@ def report(
     try:
         check_own(out, *([markdown] if markdown else []))
         evaluations, training = read_runs(runs)
+        if not evaluations and not any(run.steps or run.records for run in training):
+            raise EvalError(
+                f"{', '.join(map(str, runs))}: no step, trajectory or evaluation yet: nothing to show"
+            )
         parts = sections(evaluations, training)
         write_sealed(out, report_html(TITLE, parts))
         if markdown is not None:

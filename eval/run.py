@@ -18,6 +18,7 @@ from eval.api import TOKEN_IDS, Api, check_continuation, model_maker
 from eval.endpoint import Endpoint, EndpointSettings
 from eval.language_model import EndpointModel
 from eval.progress import EvalProgress
+from eval.refusals import Refusals, check_any_answered, failure_of
 from eval.sample import Sample, answered_sample, failed_sample
 from eval.sample_log import REMARKS, TEMPLATE, SampleLog
 from eval.summary import summarize
@@ -67,11 +68,13 @@ def evaluate(
         The summary over all samples of `questions`, those of earlier runs included (`eval.summary.summarize`).
 
     Raises:
-        EvalError: if the endpoint is unreachable or the folder belongs to other settings. A question that fails
-            alone never raises: it becomes a failed sample.
+        EvalError: if the endpoint is unreachable or refuses every question (`eval.refusals`), the folder belongs to other
+            settings, or every question failed; then there is no summary, and the same command asks again. A question that
+            fails among others never raises: it becomes a failed sample.
     """
     with log:
-        if retry_failed and (dropped := log.drop_failed()):
+        nothing = bool(log.samples) and all(map(failure_of, log.samples.values()))
+        if (retry_failed or nothing) and (dropped := log.drop_failed()):
             console.print(f"{title}: {dropped} failed questions are asked again")
         missing = [question for question in questions if question.task.id not in log.samples]
         if missing:
@@ -91,6 +94,7 @@ def evaluate(
                 )
             )
         samples = [log.samples[question.task.id] for question in questions]
+        check_any_answered([failure_of(sample) for sample in samples])
         summary = summarize(samples)
         log.write_summary(summary)
     return summary
@@ -124,20 +128,23 @@ async def _answer_all(
             if api == "chat" and agent_settings.get("force_memory_prefix"):
                 await check_continuation(endpoint, tokens)
             with EvalProgress(console, title, total, list(log.samples.values())) as progress:
+                refusals = Refusals()
 
-                def finished(sample: Sample) -> None:
-                    log.append(sample)
-                    progress.add(sample)
+                def write(samples: Sequence[Sample]) -> None:
+                    for sample in samples:
+                        log.append(sample)
+                        progress.add(sample)
 
                 with closing(ProcessPool(POOL_PROCESSES)) as pool, pool_in_use(pool):
                     await answer_questions(
                         missing,
                         agent,
                         lambda question: model(question.task.id),
-                        finished=finished,
+                        finished=lambda sample: write(refusals.passed(sample)),
                         check=check,
                         concurrency=endpoint_settings.connections,
                     )
+                    write(refusals.rest())
         finally:
             if client is not None:
                 await client.aclose()

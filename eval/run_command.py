@@ -77,7 +77,8 @@ def run(
 
     Writes to --out: `samples.jsonl` (one line per question as it finishes, with the whole trajectory),
     `summary.json`, `settings.json`. Interrupt it at will: the same command continues, and a folder refuses settings
-    other than the ones it was begun with. A question that fails counts as wrong and is reported by cause.
+    other than the ones it was begun with. A question that fails counts as wrong and is reported by cause; if all failed, or the
+    first ones were all refused in the same words, the command ends with exit status 1.
     """
     from eval.agent_file import choose_settings
     from eval.run_plan import RunPlan, carry_out

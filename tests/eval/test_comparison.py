@@ -184,6 +184,15 @@ def test_the_command_prints_tables_and_the_verdict(tmp_path: Path) -> None:
     assert "differ in model.sha256: 'a' → 'b'" in text
 
 
+def test_a_run_in_which_everything_failed_is_compared_with_nothing() -> None:
+    dead = {
+        name: {**sample, "failure": {"cause": "x", "message": ""}} for name, sample in samples([]).items()
+    }
+    for pair, name in (((samples([1]), dead), "B"), ((dead, samples([1])), "A")):
+        with pytest.raises(EvalError, match=f"all 200 questions of {name} failed"):
+            compare_samples(*pair, margin=0.1)
+
+
 def test_json_holds_the_same_numbers(tmp_path: Path) -> None:
     a = write(tmp_path / "a", samples(range(100)))
     b = write(tmp_path / "b", samples(range(10, 140)), model={"sha256": "b"})

@@ -225,12 +225,17 @@ def test_where_nothing_can_be_compared_it_says_so_in_words(
     )
 
 
-def test_where_all_scoring_failed_the_report_names_the_causes(
+def test_where_all_scoring_failed_it_is_an_error_with_the_cause(
     run: Path, model: Path, fake: FakeEndpoint
 ) -> None:
     fake.trouble = lambda number, prompt: 400
-    report = probe_report("memories", by_endpoint(run, fake, model))
-    assert report == "memories: nothing to compare; questions whose scoring failed: status_400 5"
+    with pytest.raises(
+        EvalError, match=r"to be scored failed \(status_400 5\).*as told.*takes no such request"
+    ):
+        by_endpoint(run, fake, model)
+    asked = len(fake.requests)
+    fake.trouble = lambda number, prompt: 400 if number == asked else None
+    assert by_endpoint(run, fake, model)["questions"] > 0  # one that fails among others is counted
 
 
 def test_a_first_memory_alone_has_no_history_and_the_report_says_so(run: Path, model: Path) -> None:

@@ -44,6 +44,28 @@ def ask(fake: FakeEndpoint, folder: Path, file: Path, *more: str) -> tuple[int, 
     return result.exit_code, re.sub(r"\x1b\[[0-9;]*m", "", result.output)
 
 
+@pytest.mark.parametrize(
+    ("trouble", "told"),
+    [
+        (401, r"error: status_401: .*as told.* \(put a valid key"),
+        (400, r"error: status_400: .*as told.* takes no such request"),
+        (
+            b'{"choices": [{"message": {"content": "", "tool_calls": [{}]}, "finish_reason": "stop"}]}',
+            "error: tool_calls: ",
+        ),
+    ],
+)
+def test_read_fails_with_the_servers_own_words_and_the_remedy(
+    trouble: int | bytes, told: str, tmp_path: Path
+) -> None:
+    (tmp_path / "book.txt").write_text("The grass is green.")
+    with serving(Reader()) as fake:
+        fake.trouble = lambda number, prompt: trouble
+        code, text = ask(fake, tmp_path, tmp_path / "book.txt", "--api", "chat")
+    assert code == 1
+    assert re.search(told, text), text
+
+
 @pytest.mark.parametrize("api", ["completions", "chat"])
 def test_read_shows_the_memory_as_it_changes_and_the_answer(api: str, tmp_path: Path) -> None:
     book = tmp_path / "book.txt"
@@ -172,10 +194,10 @@ def test_an_evaluation_reports_every_verifier_by_its_name(
     assert f"answers without a box: {missing} of 3" in told
 
 
-def test_verifiers_are_reported_where_every_question_failed(tmp_path: Path) -> None:
-    """Also for `full_context` over a record without a document, which is failed, and no answer by heart."""
+def test_a_record_without_a_document_is_failed_and_no_answer_by_heart(tmp_path: Path) -> None:
     record = {"id": "a", "question": "Q?; R?", "answers": [["42"], ["7"]]}
-    (tmp_path / "q.jsonl").write_text(json.dumps(record) + "\n")
+    other = {**record, "id": "b", "document": "Grass is green."}
+    (tmp_path / "q.jsonl").write_text(json.dumps(record) + "\n" + json.dumps(other) + "\n")
     small_tokens().tokenizer.save_pretrained(tmp_path / "tokenizer")
     words = ["reading", "--setting", "full_context", "--model", "fake", "--max-context-tokens", "4000"]
     words += ["--tokenizer", str(tmp_path / "tokenizer"), "--data", str(tmp_path / "q.jsonl")]
@@ -187,7 +209,7 @@ def test_verifiers_are_reported_where_every_question_failed(tmp_path: Path) -> N
     assert json.loads((tmp_path / "out" / "settings.json").read_text())["version"] == 3  # several objectives
     told = " ".join(result.output.split())
     assert "right answers: boxed_exact 0.000, boxed_em 0.000, lenient 0.000" in told
-    assert "answers without a box: 0 of 1" in told
+    assert "answers without a box: 1 of 2" in told
 
 
 def test_every_setting_builds_its_agent_and_an_unknown_one_is_named() -> None:

@@ -45,7 +45,7 @@ class SearchBench:
     seed: int = 0
 
     def run(self) -> dict[str, Any]:
-        """Raises ValueError where there is nothing to ask."""
+        """Raises ValueError where there is nothing to ask, or no request of a measurement was answered."""
         queries = self._queries()
         single = self._load(queries, self.clients, 1)
         batched = self._load(queries, self.batch_clients, self.batch)
@@ -74,7 +74,7 @@ class SearchBench:
         }
 
     def _load(self, queries: Sequence[str], clients: int, batch: int) -> Any:
-        return asyncio.run(
+        load = asyncio.run(
             run_load(
                 self.url.rstrip("/"),
                 queries,
@@ -84,6 +84,10 @@ class SearchBench:
                 topk=self.topk,
             )
         )
+        if not load.queries:
+            causes = ", ".join(f"{cause} ({count})" for cause, count in load.errors.most_common())
+            raise ValueError(f"{self.url}: every request failed: {causes}; is `mempo search serve` up there?")
+        return load
 
     def _queries(self) -> list[str]:
         if self.queries is not None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tools.data.question import MalformedRecord, Question, Unusable, items, string, usable_answers
-from tools.data.records import read_records
+from tools.data.records import DataError, read_records
 
 SEPARATOR = "<|answer_split|>"
 SOURCES = {  # data_source of the file, in lower case: the name that this project uses
@@ -63,16 +64,29 @@ def read_source(record: Mapping[str, Any]) -> str:
     return SOURCES[given.lower()]
 
 
-def list_sources(paths: Iterable[Path]) -> list[str]:
-    """The data sets in the files, each once, in order of first appearance; rows that name none are left to `convert`."""
+def list_sources(paths: Sequence[Path]) -> list[str]:
+    """The data sets in the files, each once, in order of first appearance; rows that name none are left to `convert`.
+
+    Raises:
+        DataError: a file cannot be read, or no row in any of them is of a known data set.
+    """
     found: dict[str, None] = {}
+    others: Counter[str] = Counter()
     for path in paths:
         for _, record in read_records(path):
             if not isinstance(record, MalformedRecord):
                 try:
                     found[read_source(record)] = None
                 except MalformedRecord:
-                    continue
+                    others[repr(record.get("data_source"))] += 1
+            else:
+                others["no object"] += 1
+    if not found:
+        told = ", ".join(f"{name} ({count})" for name, count in others.most_common(10)) or "no row at all"
+        raise DataError(
+            f"{', '.join(path.name for path in paths)}: no row is of a known data set; data_source is {told}, known are "
+            f"{', '.join(SOURCES)}. `mempo data jsonl` reads questions and answers of any other"
+        )
     return list(found)
 
 

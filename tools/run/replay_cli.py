@@ -21,7 +21,7 @@ def replay(
 
     A step stores run.sample_trajectories of its trajectories; only these are rebuilt.
 
-    Exits with 1 if a row differs or cannot be compared. Example: mempo replay 3 --run runs/memagent_cpu-reading
+    Exits with 1 if a row differs or cannot be compared, or if there is none. Example: mempo replay 3 --run runs/memagent_cpu-reading
     """
     from tools.run.replay import replay as rebuilt
     from tools.run.replay import trained
@@ -31,6 +31,12 @@ def replay(
     except RunError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error
+    if not found:
+        typer.echo(
+            f"error: {run / 'trajectories'}/step_{step}.jsonl holds no trajectory: nothing to compare",
+            err=True,
+        )
+        raise typer.Exit(1)
     for entry in found:
         for problem in entry.problems:
             typer.echo(f"{entry.session}: {problem}", err=True)

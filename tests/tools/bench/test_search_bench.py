@@ -77,3 +77,22 @@ def test_the_report_holds_rates_ratios_and_settings(server, tmp_path):
     assert {len(body["queries"]) for body in seen} == {1, 5}
     assert result["settings"]["batch"] == 5
     assert CliRunner().invoke(app, ["search", "--url", url]).exit_code == 1
+
+
+def test_a_server_that_answers_nothing_is_an_error_with_the_causes(server, tmp_path):
+    url, _ = server(lambda n: (500, {}))
+    (tmp_path / "queries").write_text("a\nb\n")
+    words = [
+        "search",
+        "--url",
+        url,
+        "--queries",
+        str(tmp_path / "queries"),
+        "--seconds",
+        "0.1",
+        "--clients",
+        "1",
+    ]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 1
+    assert "every request failed: status_500" in result.output

@@ -116,6 +116,23 @@ def test_one_folder_per_data_set_or_the_chosen_ones_mixed(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"data_source": "squad"}, "data_source is 'squad' (3), known are nq, tq, hotpotqa"),
+        ({"data_source": None}, "data_source is None (3)"),
+    ],
+)
+def test_a_file_of_unknown_data_sets_is_an_error_that_names_them(
+    tmp_path: Path, change: dict[str, Any], told: str
+) -> None:
+    source = write_parquet(tmp_path / "test.parquet", [row(n) | change for n in range(3)])
+    code, text = call("deepresearcher", "--input", source, "--out", tmp_path / "out")
+    assert code == 1
+    assert f"error: test.parquet: no row is of a known data set; {told}" in text
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
     ("fields", "answers"),
     [
         ({"answers": ["Ann", "A. Lee"]}, ["Ann", "A. Lee"]),

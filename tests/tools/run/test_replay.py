@@ -49,6 +49,11 @@ def test_rows_of_every_context_come_out_the_same(tmp_path: Path) -> None:
     assert "is not known: " in text, "there is no metrics.jsonl"
 
 
+def test_a_step_without_a_trajectory_is_no_success(tmp_path: Path) -> None:
+    code, text = replay(tmp_path, [])
+    assert (code, "holds no trajectory" in text) == (1, True)
+
+
 def test_it_says_how_many_of_the_step_it_rebuilt_and_how_to_keep_all(tmp_path: Path) -> None:
     stored = [line(searched("window:1")), line(read(small_tokens(), ["a", "b", "\\boxed{x}"])[0])]
     steps = [
