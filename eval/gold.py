@@ -25,8 +25,9 @@ def alias_lists(value: Any) -> list[list[str]]:
     )
     if not right or not value:
         raise ValueError(
-            "a string, a list of aliases or a list of lists of aliases is expected, none of them empty"
+            "a string, a list of aliases or a list of lists of aliases is expected, none of them empty; write numbers and "
+            "booleans as texts"
         )
     if not all(alias.strip() for aliases in value for alias in aliases):
-        raise ValueError("an answer is blank")
+        raise ValueError("an answer is blank: leave it out")
     return value

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from eval.bootstrap import mean_intervals
 from eval.dotted import ABSENT, value_at
 from eval.errors import EvalError
-from eval.gold import alias_lists
+from eval.json_answers import Treated, gold_answers, predicted_answer
 from eval.json_records import read_json_records
 from mempo.answers import normalize, score_answer
 
+NAMED = 10  # records without gold that are named
 _VERDICTS = {"true": 1.0, "yes": 1.0, "correct": 1.0, "false": 0.0, "no": 0.0, "incorrect": 0.0}
 
 
@@ -23,13 +24,17 @@ class Prediction:
 
     Attributes:
         text: None if the record gives none.
-        answers: one list of aliases per objective.
+        answers: one list of aliases per objective; an empty one can only be answered wrongly.
         verdict: what a judge said, 0 to 1; None without one.
+        treated: what of it was no text.
+        place: of the record, e.g. `line 7`.
     """
 
     text: str | None
     answers: list[list[str]]
-    verdict: float | None = None
+    verdict: float | None
+    treated: Treated
+    place: str
 
 
 def read_predictions(
@@ -38,14 +43,15 @@ def read_predictions(
     """All records of a JSON file.
 
     Args:
-        prediction_field: dotted name, e.g. `output.answer`; text. Where it is null or absent the prediction is empty:
-            it stays in the denominator.
-        gold_field: dotted name; see `eval.gold`. Several lists of aliases make several objectives, whose predictions are
-            joined by semicolons.
+        prediction_field: dotted name, e.g. `output.answer`. Where it is null or absent the prediction is empty: it stays in
+            the denominator.
+        gold_field: dotted name. Several lists of aliases make several objectives, whose predictions are joined by
+            semicolons. What may stand in both fields besides texts: `eval.json_answers`.
         judge_field: dotted name; true or false, yes or no, correct or incorrect, or a number from 0 to 1.
 
     Raises:
-        EvalError: naming line and field: no gold, a value of another kind, a field that no record has.
+        EvalError: naming line and field: a gold field that is absent, a value of another kind, a field that no record
+            has; also where no record has a gold answer.
     """
     records = read_json_records(path)
     for field in filter(None, (prediction_field, judge_field)):
@@ -54,18 +60,20 @@ def read_predictions(
             raise EvalError(f"{path}: no record has the field {field}; the first one has {known}")
     predictions = []
     for place, record in records:
-        field = gold_field
+        field, treated = gold_field, Treated()
         try:
-            answers = _gold(value_at(record, field))
+            answers = _gold(value_at(record, field), treated)
             field = prediction_field
-            text = _text(value_at(record, field))
+            text = predicted_answer(_or_none(value_at(record, field)), answers, treated)
             verdict = None
             if judge_field is not None:
                 field = judge_field
                 verdict = _verdict(value_at(record, field))
         except ValueError as error:
             raise EvalError(f"{path}, {place}: field {field}: {error}") from error
-        predictions.append(Prediction(text, answers, verdict))
+        predictions.append(Prediction(text, answers, verdict, treated, place))
+    if not any(aliases for each in predictions for aliases in each.answers):
+        raise EvalError(f"{path}: field {gold_field}: blank or null in all {len(predictions)} records")
     return predictions
 
 
@@ -76,7 +84,8 @@ def score_predictions(predictions: Sequence[Prediction]) -> dict[str, Any]:
         `n`; `em`, `f1`, `sub_em` (means of the per-question mean over objectives) and, if a question has several
         objectives, their sums `em_sum`, `f1_sum`, `sub_em_sum`; `judge`, the mean verdict of the `judge_n` records that
         have one (absent without any); for each of them `<name>_ci`, its 95 % interval. `empty`: predictions that are
-        absent, null or blank; `empty_after_normalisation`: those too of which nothing is left to compare.
+        absent, null or blank; `empty_after_normalisation`: those too of which nothing is left to compare. The counts of
+        `eval.json_answers.Treated`, and `without_gold_at`: the places of the first records without gold.
     """
     scores = [score_answer(each.text, each.answers) for each in predictions]
     columns: dict[str, list[float | None]] = {
@@ -101,21 +110,19 @@ def score_predictions(predictions: Sequence[Prediction]) -> dict[str, Any]:
         result["judge_n"] = judged
     result["empty"] = sum(not (each.text or "").strip() for each in predictions)
     result["empty_after_normalisation"] = sum(not normalize(each.text or "") for each in predictions)
+    result |= asdict(sum((each.treated for each in predictions), Treated()))
+    result["without_gold_at"] = [each.place for each in predictions if each.treated.without_gold][:NAMED]
     return result
 
 
-def _gold(value: Any) -> list[list[str]]:
+def _gold(value: Any, treated: Treated) -> list[list[str]]:
     if value is ABSENT:
         raise ValueError("is missing; every record needs a gold answer")
-    return alias_lists(value)
+    return gold_answers(value, treated)
 
 
-def _text(value: Any) -> str | None:
-    if value is ABSENT or value is None:
-        return None
-    if not isinstance(value, str):
-        raise ValueError(f"a text or null is expected, got {type(value).__name__}")
-    return value
+def _or_none(value: Any) -> Any:
+    return None if value is ABSENT else value
 
 
 def _verdict(value: Any) -> float | None:

@@ -22,6 +22,13 @@ _NAMES = {
     "sub_em_sum": "sub-EM, sum over objectives",
     "judge": "judge, as stored",
 }
+# Counts of `eval.json_answers`, shown where there are any.
+_TREATED = {
+    "numbers": "numbers, read as their digits",
+    "booleans": "booleans, read as yes or no",
+    "blank_aliases": "blank gold answers, left out",
+    "without_gold": "records without gold, scored as wrong",
+}
 
 
 def score(
@@ -32,7 +39,7 @@ def score(
     gold_field: Annotated[
         str,
         typer.Option(
-            help="Field with the gold: a text, a list of aliases, or one list of aliases per question."
+            help="Field with the gold: an answer, a list of aliases, or one list of aliases per question."
         ),
     ],
     judge_field: Annotated[
@@ -47,8 +54,9 @@ def score(
 ) -> None:
     """Score predictions of any system with the scorer of training: EM, F1 and sub-EM with 95 % intervals.
 
-    A prediction that is null, absent or blank counts as wrong. Several gold lists make several questions, whose
-    predictions are separated by semicolons. Intervals are percentile bootstrap over records.
+    A prediction that is null, absent or blank counts as wrong, and so does a record whose gold is blank. Numbers are read as
+    their digits (42.0 as 42), true and false as yes and no, blank aliases are left out; each is counted. Several gold lists
+    make several questions, whose predictions are separated by semicolons. Intervals are percentile bootstrap over records.
 
     Example: mempo eval score rollouts.jsonl --prediction-field pred_ans --gold-field answer --judge-field gpt4o_output
     """
@@ -76,4 +84,11 @@ def _table(file: Path, result: dict[str, Any]) -> Table:
         table.add_row("judged", str(result["judge_n"]))
     table.add_row("empty", str(result["empty"]))
     table.add_row("empty after normalisation", str(result["empty_after_normalisation"]))
+    for name, title in _TREATED.items():
+        if result[name]:
+            table.add_row(title, str(result[name]))
+    if result["without_gold"]:
+        table.caption = f"without gold, scored as wrong: {', '.join(result['without_gold_at'])}" + (
+            " …" if result["without_gold"] > len(result["without_gold_at"]) else ""
+        )
     return table

@@ -76,6 +76,66 @@ def test_empty_predictions_are_wrong_and_counted(tmp_path: Path) -> None:
     assert result["em"] == result["f1"] == result["sub_em"] == pytest.approx(1 / 6)
 
 
+def scored(path: Path, *records: Any) -> dict[str, Any]:
+    return score_predictions(read_predictions(write(path, *records), "pred", "gold"))
+
+
+@pytest.mark.parametrize(
+    ("pred", "gold", "right"),
+    [
+        (42, "42", True),
+        ("42", 42, True),
+        (42.0, 42, True),  # what a table with gaps makes of it
+        ("42", [41, 42.0], True),
+        (0.5, "0.5", True),
+        (1e3, "1000", True),
+        (-7, "−7", True),
+        (420, 42.0, False),
+        (True, True, True),
+        ("yes", True, True),
+        ("True", True, True),
+        (True, "yes", True),
+        (True, "true", True),
+        (False, ["no"], True),
+        (False, True, False),
+        ("no", True, False),
+        (1, True, False),
+        (float("nan"), "nan", False),
+    ],
+)
+def test_numbers_and_booleans_are_read_and_counted(tmp_path: Path, pred: Any, gold: Any, right: bool) -> None:
+    result = scored(tmp_path / "x", {"pred": pred, "gold": gold})
+    assert result["em"] == right
+    given = [pred, *(gold if isinstance(gold, list) else [gold])]
+    assert result["booleans"] == sum(isinstance(each, bool) for each in given)
+    assert result["numbers"] == sum(type(each) in (int, float) and each == each for each in given)
+
+
+def test_blank_aliases_are_left_out_and_a_record_without_gold_stays_as_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    records = [
+        {"pred": "Paris", "gold": ["", "Paris", " ", None]},
+        {"pred": "", "gold": ""},
+        {"pred": "x", "gold": None},
+        {"pred": "x", "gold": []},
+        {"pred": "Rome; x", "gold": [["Rome"], [" "]]},
+    ]
+    result = scored(path, *records)
+    assert (result["n"], result["blank_aliases"], result["without_gold"]) == (5, 6, 4)
+    assert result["without_gold_at"] == ["line 2", "line 3", "line 4", "line 5"]
+    assert result["em"] == pytest.approx((1 + 0.5) / 5)
+    code, text = call(path, "--prediction-field", "pred", "--gold-field", "gold")
+    assert code == 0
+    assert "without gold, scored as wrong: line 2, line 3, line 4, line 5" in " ".join(text.split())
+    with pytest.raises(EvalError, match="field gold: blank or null in all 2 records"):
+        scored(path, *records[1:3])
+
+
+def test_lone_surrogates_are_scored_as_the_replacement_character(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text('{"pred": "a\\ud800", "gold": "a\\udfff"}\n')
+    assert score_predictions(read_predictions(tmp_path / "x", "pred", "gold"))["em"] == 1.0
+
+
 def test_a_json_list_reads_as_lines_do(tmp_path: Path) -> None:
     records = [{"pred": "red sea", "gold": "sea"}, {"pred": "c", "gold": "c"}]
     (tmp_path / "x.json").write_text(json.dumps(records))
@@ -97,9 +157,13 @@ def test_verdicts_are_read_in_their_usual_forms(tmp_path: Path) -> None:
     ("record", "message"),
     [
         ({"pred": "x"}, "line 2: field gold: is missing"),
-        ({"pred": "x", "gold": None}, "line 2: field gold: a string, a list of aliases"),
-        ({"pred": "x", "gold": []}, "line 2: field gold: a string, a list of aliases"),
-        ({"pred": ["x"], "gold": "x"}, "line 2: field pred: a text or null is expected, got list"),
+        ({"pred": "x", "gold": {"a": 1}}, "line 2: field gold: an answer, a list of aliases .* got dict"),
+        ({"pred": "x", "gold": [["x"], "y"]}, "line 2: field gold: a list of aliases and a list of lists"),
+        ({"pred": "x", "gold": [[["x"]]]}, "line 2: field gold: an answer, a list of aliases .* got list"),
+        (
+            {"pred": ["x"], "gold": "x"},
+            "line 2: field pred: a text, a number, a boolean or null is expected, got list",
+        ),
         ({"pred": "x", "gold": "x", "judge": "maybe"}, "line 2: field judge: true or false"),
         ({"pred": "x", "gold": "x", "judge": 7}, "line 2: field judge: true or false"),
         ([1], "line 2: an object is expected"),
