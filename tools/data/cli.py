@@ -33,7 +33,8 @@ class Options:
     input: Annotated[
         list[Path],
         typer.Option(
-            "--input", help="Records: a JSON list, JSON lines or parquet; may be given several times."
+            "--input",
+            help="Records: a JSON list, JSON lines or parquet, also .gz; may be given several times.",
         ),
     ]
     out: Annotated[Path, typer.Option(help="Data folder to write.")]

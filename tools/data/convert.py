@@ -40,7 +40,7 @@ class ConvertSettings:
 
     Attributes:
         dataset: a key of `DATASETS`.
-        inputs: files of records: JSON list, JSON lines or parquet.
+        inputs: files of records: JSON list, JSON lines or parquet, also gzip-compressed.
         out: the data folder; its files are overwritten.
         validation_inputs: files whose questions validate. Without them, `validation_share` of the questions in
             `inputs` does, drawn by `seed`; at least enough for one row.
@@ -166,10 +166,7 @@ def _write(
 def _load(settings: ConvertSettings, account: Account) -> tuple[list[Question], list[Question]]:
     parse = DATASETS[settings.dataset]
     if settings.aliases is not None:
-        try:
-            parse = partial(parse_twowiki, by_answer_id=read_aliases(settings.aliases))
-        except (OSError, ValueError) as error:
-            raise DataError(str(error)) from error
+        parse = partial(parse_twowiki, by_answer_id=read_aliases(settings.aliases))
     if settings.sources:
         parse = partial(parse_deepresearcher, sources=settings.sources)
     seen: dict[str, str] = {}

@@ -8,13 +8,13 @@ from typing import Any
 
 from mempo.answers import normalize
 from tools.data.layout import find_gold, read_gold_titles, read_paragraphs
-from tools.data.question import Paragraph, Question, aliases, string
+from tools.data.question import Paragraph, Question, aliases, question_id, string
 
 
 def parse_hotpotqa(record: Mapping[str, Any]) -> Question:
     """One record of the distractor setting, in any layout of `tools.data.layout`. Raises MalformedRecord."""
-    name = string(record, "_id" if "_id" in record else "id")
     text, answers = string(record, "question"), aliases(record, [])
+    name = question_id(record, text)
     flagged = read_paragraphs(record)
     paragraphs = [paragraph for paragraph, _ in flagged]
     gold = [paragraph for paragraph, is_gold in flagged if is_gold]

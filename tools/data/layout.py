@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tools.data.question import MalformedRecord, Paragraph, items, squeeze
+from tools.data.question import MalformedRecord, Paragraph, items, squeeze, unwrapped
 
 
 def read_paragraphs(record: Mapping[str, Any]) -> list[tuple[Paragraph, bool]]:
@@ -13,14 +13,14 @@ def read_paragraphs(record: Mapping[str, Any]) -> list[tuple[Paragraph, bool]]:
 
     Layouts: `context: [[title, [sentence, …]], …]` (official HotpotQA and 2WikiMultihopQA), `context: {title: […],
     sentences: [[…], …]}` (the same on the Hugging Face hub), and `paragraphs: [{title, text or paragraph_text, is_gold
-    or is_supporting}, …]` (MuSiQue and others).
+    or is_supporting}, …]` (MuSiQue and others). Each may be JSON text (2WikiMultihopQA's mirror on the hub).
 
     Raises:
         MalformedRecord: none of them, or a paragraph of the wrong shape.
     """
     if "paragraphs" in record:
         return [_flagged(item, position) for position, item in enumerate(items(record, "paragraphs"))]
-    context = record.get("context")
+    context = unwrapped(record.get("context"), "context")
     if isinstance(context, dict):
         titles, bodies = items(context, "title"), items(context, "sentences")
         if len(titles) != len(bodies):
@@ -35,7 +35,7 @@ def read_paragraphs(record: Mapping[str, Any]) -> list[tuple[Paragraph, bool]]:
 
 def read_gold_titles(record: Mapping[str, Any]) -> list[str]:
     """Titles in `supporting_facts`, each once, in the record's order. Raises MalformedRecord."""
-    facts = record.get("supporting_facts")
+    facts = unwrapped(record.get("supporting_facts"), "supporting_facts")
     if isinstance(facts, dict):
         titles = items(facts, "title")
     else:

@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from tools.data.layout import read_paragraphs
-from tools.data.question import MalformedRecord, Paragraph, Question, Unusable, aliases, items, string
+from tools.data.question import (
+    MalformedRecord,
+    Paragraph,
+    Question,
+    Unusable,
+    aliases,
+    items,
+    question_id,
+    string,
+)
 
 
 def parse_musique(record: Mapping[str, Any]) -> Question:
@@ -16,7 +25,8 @@ def parse_musique(record: Mapping[str, Any]) -> Question:
         MalformedRecord: a field is missing or has the wrong shape.
         Unusable: the record is marked as unanswerable.
     """
-    name, text = string(record, "id"), string(record, "question")
+    text = string(record, "question")
+    name = question_id(record, text)
     if record.get("answerable", True) is not True:
         raise Unusable("unanswerable")
     answers = aliases(record, [])
@@ -34,7 +44,13 @@ def parse_musique(record: Mapping[str, Any]) -> Question:
         raise MalformedRecord("paragraphs", "none is marked as supporting")
     if not all(page.text for page in gold):
         raise MalformedRecord("paragraphs", "a supporting one has no text")
-    return Question(name, text, answers, paragraphs, gold, hops, name.partition("__")[0])
+    return Question(name, text, answers, paragraphs, gold, hops, _kind(name))
+
+
+def _kind(name: str) -> str:
+    """`3hop1` of `3hop1__1_2_3`; "" for an id of another form."""
+    kind, mark, _ = name.partition("__")
+    return kind if mark else ""
 
 
 def _support(step: Any, position: int, record: Mapping[str, Any], paragraphs: list[Paragraph]) -> Paragraph:
@@ -42,7 +58,7 @@ def _support(step: Any, position: int, record: Mapping[str, Any], paragraphs: li
     wanted = step.get("paragraph_support_idx") if isinstance(step, dict) else None
     if isinstance(wanted, bool) or not isinstance(wanted, int):
         raise MalformedRecord("question_decomposition", f"step {position} names no paragraph")
-    for place, item in enumerate(record["paragraphs"]):
+    for place, item in enumerate(items(record, "paragraphs")):
         if item.get("idx", place) == wanted:
             return paragraphs[place]
     raise MalformedRecord(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mempo.answers import normalize
+from mempo.outside_text import load_json
+
+ID_FIELDS = ("_id", "id", "question_id")
 
 
 class MalformedRecord(ValueError):
@@ -73,11 +77,33 @@ def string(record: Mapping[str, Any], field: str) -> str:
     return squeeze(value)
 
 
+def question_id(record: Mapping[str, Any], text: str) -> str:
+    """The id under one of `ID_FIELDS`, a text or a whole number; without one the hash of the question `text`.
+
+    The hash is the same in every file, so that a question is known again. Raises MalformedRecord.
+    """
+    field = next((name for name in ID_FIELDS if record.get(name) is not None), None)
+    if field is None:
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+    value = record[field]
+    return str(value) if type(value) is int else string(record, field)
+
+
+def unwrapped(value: Any, field: str) -> Any:
+    """The value of a field, read where a mirror stored it as JSON text. Raises MalformedRecord for other text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return load_json(value)
+    except ValueError as error:
+        raise MalformedRecord(field, f"is a text, but no JSON: {error}") from error
+
+
 def items(record: Mapping[str, Any], field: str) -> list[Any]:
-    """A field that must hold a list. Raises MalformedRecord."""
+    """A field that must hold a list, or the JSON text of one. Raises MalformedRecord."""
     if field not in record:
         raise MalformedRecord(field, "is missing")
-    value = record[field]
+    value = unwrapped(record[field], field)
     if not isinstance(value, list):
         raise MalformedRecord(field, f"a list is expected, got {type(value).__name__}")
     return value

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mempo.outside_text import load_json
 from tools.data.layout import find_gold, read_gold_titles, read_paragraphs
-from tools.data.question import Question, aliases, string
+from tools.data.question import Question, aliases, question_id, string
+from tools.data.records import DataError, read_text
 
 
 def parse_twowiki(record: Mapping[str, Any], by_answer_id: Mapping[str, list[str]] | None = None) -> Question:
@@ -20,8 +21,8 @@ def parse_twowiki(record: Mapping[str, Any], by_answer_id: Mapping[str, list[str
     Raises:
         MalformedRecord: a field is missing or has the wrong shape.
     """
-    name = string(record, "_id" if "_id" in record else "id")
     text = string(record, "question")
+    name = question_id(record, text)
     answers = aliases(record, (by_answer_id or {}).get(str(record.get("answer_id")), []))
     paragraphs = [paragraph for paragraph, _ in read_paragraphs(record)]
     gold = find_gold(paragraphs, read_gold_titles(record))
@@ -33,19 +34,16 @@ def read_aliases(path: str | Path) -> dict[str, list[str]]:
     """The data set's `id_aliases.json`: one `{"Q_id", "aliases", "demonyms"}` per line; both lists count as answers.
 
     Raises:
-        ValueError: a line of another shape, by number.
+        DataError: the file cannot be read, or a line has another shape, by number.
     """
     table: dict[str, list[str]] = {}
-    with Path(path).open(encoding="utf-8-sig", newline="\n") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-                names = [*record["aliases"], *record.get("demonyms", [])]
-                table[record["Q_id"]] = [name for name in names if isinstance(name, str)]
-            except (ValueError, KeyError, TypeError) as error:
-                raise ValueError(
-                    f'{path}: line {number} is not {{"Q_id": …, "aliases": […]}}: {error}'
-                ) from error
+    for number, line in enumerate(read_text(Path(path)).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            record = load_json(line)
+            names = [*record["aliases"], *record.get("demonyms", [])]
+            table[record["Q_id"]] = [name for name in names if isinstance(name, str)]
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f'{path}: line {number} is not {{"Q_id": …, "aliases": […]}}: {error}') from error
     return table

@@ -1,10 +1,14 @@
 """Conversion end to end: files, splits, composition, determinism, the account of what was left out."""
 
+import gzip
 import hashlib
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -94,6 +98,94 @@ def test_list_and_lines_give_the_same_rows(source, tmp_path):
     convert(settings(source, tmp_path / "a"))
     convert(settings(write(tmp_path / "list.json", [record(i) for i in range(20)], True), tmp_path / "b"))
     assert all(digests(tmp_path / "a")[name] == digests(tmp_path / "b")[name] for name in FILES[:4])
+
+
+def test_gzip_is_told_by_its_first_bytes(source, tmp_path):
+    convert(settings(source, tmp_path / "plain"))
+    packed = tmp_path / "packed"  # no ending tells
+    packed.write_bytes(gzip.compress(source.read_bytes()))
+    convert(settings(packed, tmp_path / "out"))
+    misnamed = tmp_path / "plain.json.gz"  # some servers unpack on the way
+    misnamed.write_bytes(source.read_bytes())
+    convert(settings(misnamed, tmp_path / "misnamed"))
+    for folder in ("out", "misnamed"):
+        assert all(
+            digests(tmp_path / "plain")[name] == digests(tmp_path / folder)[name] for name in FILES[:4]
+        )
+
+
+def test_every_command_that_reads_records_takes_gzip(source, tmp_path):
+    def packed(name, content):
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(content))
+        return str(path)
+
+    table = io.BytesIO()
+    question = {
+        "data_source": "nq",
+        "prompt": [{"content": "who?", "role": "user"}],
+        "reward_model": {"ground_truth": "Ann"},
+        "extra_info": {"index": "nq_1"},
+    }
+    pq.write_table(pa.Table.from_pylist([question]), table)
+    ruler = {"id": "a", "input": "Q?", "context": "Some text.", "answers": ["x"]}
+    records = packed("records.gz", source.read_bytes())
+    corpus = packed("corpus.gz", b'{"title": "Sun", "text": "The sun."}')
+    known = packed("samples.gz", b'{"id": "q0", "em_each": [true], "failure": null}')
+    names = packed("names.gz", b'{"Q_id": "Q5", "aliases": ["Vale Port"]}')
+    for words in (
+        ["2wiki", "--input", records, "--aliases", names],
+        [
+            "hotpotqa",
+            "--input",
+            str(source),
+            "--validation-input",
+            packed("dev.gz", json.dumps(record(50)).encode()),
+        ],
+        [
+            "jsonl",
+            "--input",
+            packed("plain.gz", b'{"question": "who?", "answer": "Ann"}'),
+            "--name",
+            "x",
+            "--validation-only",
+        ],
+        ["deepresearcher", "--input", packed("test.parquet.gz", table.getvalue())],
+        ["ruler-hqa", "--input", packed("eval.gz", json.dumps(ruler).encode())],
+        [
+            "long-context",
+            "--input",
+            records,
+            "--corpus",
+            corpus,
+            "--known",
+            known,
+            "--documents",
+            "5",
+            "--validation",
+            "2",
+        ],
+    ):
+        result = CliRunner().invoke(app, [*words, "--out", str(tmp_path / words[0])])
+        assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (gzip.compress(b'{"question": 1}' * 50)[:-9], "a damaged gzip file"),
+        (b"\x1f\x8b\x08" + b"x" * 30, "a damaged gzip file"),
+        (gzip.compress(b"PK\x03\x04 and so on"), "a zip archive; unpack it"),
+        (b"BZh91AY", "compressed with bzip2"),
+        (b"\xfd7zXZ\x00", "compressed with xz"),
+        (b"\x28\xb5\x2f\xfd\x04", "compressed with zstd"),
+        (b"\xff\xfe", "not UTF-8"),
+    ],
+)
+def test_what_cannot_be_unpacked_is_named(tmp_path, content, told):
+    (tmp_path / "in.json").write_bytes(content)
+    with pytest.raises(DataError, match=f"in.json: {told}"):
+        convert(settings(tmp_path / "in.json", tmp_path / "out"))
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_another_split(source, tmp_path):

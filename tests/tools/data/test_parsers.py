@@ -1,6 +1,7 @@
 """Records of the three data sets in all their layouts; every malformed field is named."""
 
 import copy
+import json
 
 import pytest
 
@@ -66,6 +67,42 @@ def test_hotpotqa_hub_and_flagged_layouts_read_the_same():
     assert parse_hotpotqa(flagged).gold == expected.gold
 
 
+def as_text(record, *fields):
+    return {**record, **{field: json.dumps(record[field]) for field in fields}}
+
+
+@pytest.mark.parametrize("parse", [parse_hotpotqa, parse_twowiki])
+def test_lists_that_a_mirror_stored_as_json_text_are_read(parse):
+    stored = as_text(HOTPOT, "context", "supporting_facts")
+    assert isinstance(stored["context"], str)
+    assert parse(stored) == parse(HOTPOT)
+    hub = {
+        "title": [page[0] for page in HOTPOT["context"]],
+        "sentences": [page[1] for page in HOTPOT["context"]],
+    }
+    assert parse({**HOTPOT, "context": json.dumps(hub)}) == parse(HOTPOT)
+    with pytest.raises(MalformedRecord, match="field context: is a text, but no JSON"):
+        parse({**HOTPOT, "context": "[['Ann Lee', ['…']]]"})
+
+
+def test_musique_stored_as_json_text_reads_the_same():
+    stored = as_text(MUSIQUE, "paragraphs", "question_decomposition", "answer_aliases")
+    assert parse_musique(stored) == parse_musique(MUSIQUE)
+
+
+@pytest.mark.parametrize(
+    ("parse", "record"), [(parse_hotpotqa, HOTPOT), (parse_twowiki, HOTPOT), (parse_musique, MUSIQUE)]
+)
+def test_a_question_without_an_id_is_named_by_its_text_alone(parse, record):
+    nameless = {key: value for key, value in record.items() if key not in ("id", "_id")}
+    question = parse(nameless)
+    assert len(question.id) == 16
+    assert question.id == parse({**nameless, "answer": "other", "id": None}).id
+    assert question.id != parse({**nameless, "question": "And now?"}).id
+    assert question.type == record.get("type", "")
+    assert parse({**nameless, "id": 7}).id == "7"
+
+
 def test_comparisons_follow_the_question():
     record = {**HOTPOT, "type": "comparison", "question": "Is Night older than Ann Lee?", "answer": "no"}
     assert [page.title for page in parse_hotpotqa(record).gold] == ["Night (film)", "Ann Lee"]
@@ -81,7 +118,7 @@ def test_comparisons_follow_the_question():
         ({"answer": 3}, "answer"),
         ({"answer": "?!"}, "answer"),
         ({"answer_aliases": [1]}, "answer_aliases"),
-        ({"_id": 7}, "_id"),
+        ({"_id": [7]}, "_id"),
         ({"context": None}, "context"),
         ({"context": "text"}, "context"),
         ({"context": [["Ann Lee"]]}, "context"),

@@ -163,7 +163,7 @@ def test_a_question_without_an_id_gets_one_that_depends_on_its_text_alone() -> N
         ({"answers": [["Ann"]]}, "field answers: a string or a list of strings"),
         ({"answers": []}, "field answers: holds no answer"),
         ({"target": ["!"]}, "field target: '!' is empty after normalisation"),
-        ({"possible_answers": "Ann"}, "field possible_answers: is not a JSON list"),
+        ({"possible_answers": "Ann"}, "field possible_answers: is a text, but no JSON"),
         ({"answer": "Ann", "id": [1]}, "field id: a string is expected"),
     ],
 )
