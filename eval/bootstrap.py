@@ -14,7 +14,9 @@ _CHUNK = 2_000_000  # drawn questions held at a time
 Interval = tuple[float, float]
 
 
-def mean_intervals(columns: Mapping[str, Sequence[float | None]]) -> dict[str, Interval | None]:
+def mean_intervals(
+    columns: Mapping[str, Sequence[float | None]], *, level: float = LEVEL
+) -> dict[str, Interval | None]:
     """The interval of each column's mean; all columns share the resamples, for the questions are what is resampled.
 
     Args:
@@ -22,7 +24,7 @@ def mean_intervals(columns: Mapping[str, Sequence[float | None]]) -> dict[str, I
             of that mean.
 
     Returns:
-        (low, high) at `LEVEL`; None for a column without any value.
+        (low, high) at `level`; None for a column without any value.
     """
     if not columns:
         return {}
@@ -35,14 +37,14 @@ def mean_intervals(columns: Mapping[str, Sequence[float | None]]) -> dict[str, I
         with np.errstate(invalid="ignore"):
             means.append((counts @ filled) / drawn)
     stacked = np.concatenate(means)
-    return {name: _interval(stacked[:, place]) for place, name in enumerate(columns)}
+    return {name: _interval(stacked[:, place], level) for place, name in enumerate(columns)}
 
 
-def _interval(means: np.ndarray) -> Interval | None:
+def _interval(means: np.ndarray, level: float) -> Interval | None:
     known = means[~np.isnan(means)]
     if not known.size:
         return None
-    tail = (1 - LEVEL) / 2 * 100
+    tail = (1 - level) / 2 * 100
     low, high = np.percentile(known, [tail, 100 - tail])
     return float(low), float(high)
 

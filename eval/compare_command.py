@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from eval.console import fail
+from eval.equivalence import RULE as EQUIVALENCE_RULE
 from eval.errors import EvalError
 from eval.verdict import RULE
 
@@ -21,7 +22,9 @@ HELP = f"""Pair two evaluations of the same questions: who got which right, how 
 
 Refuses runs that differ in anything (inputs by hash, task, prompt, settings) but the subject of the comparison.
 
-{RULE}"""
+{RULE}
+
+{EQUIVALENCE_RULE}"""
 
 
 def compare(
@@ -34,13 +37,30 @@ def compare(
     margin: Annotated[
         float, typer.Option(help="Largest loss of EM that would not matter, e.g. 0.03; fix it beforehand.")
     ] = 0.0,
+    equivalence: Annotated[
+        float | None,
+        typer.Option(
+            help="Largest difference of --metric, either way, that would not matter, e.g. 0.03; fix it beforehand."
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="Number that --equivalence is about: em (the default), f1, sub_em, turns, total_tokens or any other of "
+            "summary.json."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
     """Pairs two evaluations; `HELP` is what the user reads, with the rule as `eval.verdict` states it."""
     from eval.comparison import compare_runs
 
     try:
-        found = compare_runs(a, b, subjects=subject or [], margin=margin)
+        if metric is not None and equivalence is None:
+            raise EvalError(f"--metric {metric} is what --equivalence is about: give that margin too")
+        found = compare_runs(
+            a, b, subjects=subject or [], margin=margin, within=equivalence, metric=metric or "em"
+        )
     except EvalError as error:
         fail(error)
     if as_json:
@@ -67,3 +87,12 @@ def _print(found: Comparison, console: Console) -> None:
     if any(found.failed):
         console.print(f"failed questions, counted as wrong: {found.failed[0]} in A, {found.failed[1]} in B")
     console.print(f"B is [bold]{found.verdict.value}[/bold] (EM, margin {found.margin:g})", highlight=False)
+    same = found.equivalence
+    if same is not None:
+        console.print(
+            f"A and B are [bold]{same.verdict.value}[/bold] ({same.metric}, margin {same.margin:g}): {same.a:.4g} and "
+            f"{same.b:.4g} over {same.questions} questions, B − A {same.value:+.4g}, 90 % interval {same.low:+.4g} to "
+            f"{same.high:+.4g}",
+            highlight=False,
+            soft_wrap=True,
+        )

@@ -9,6 +9,7 @@ from typing import Any
 
 from eval.bootstrap import mean_intervals
 from eval.dotted import ABSENT, value_at
+from eval.equivalence import Equivalence, check_equivalence, equivalence
 from eval.errors import EvalError
 from eval.paired import Paired, compare, mcnemar_two_sided
 from eval.sample import Sample, is_right
@@ -42,6 +43,7 @@ class Comparison:
         em, f1: per question the mean over its objectives.
         failed: failed questions of A and B; they count as wrong.
         subject: the settings that differ.
+        equivalence: of one number, where it was asked for.
     """
 
     pairs: Paired
@@ -52,6 +54,7 @@ class Comparison:
     subject: list[str]
     margin: float
     verdict: Verdict
+    equivalence: Equivalence | None
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -71,15 +74,25 @@ class Comparison:
             "subject": self.subject,
             "margin": self.margin,
             "verdict": self.verdict.value,
+            "equivalence": self.equivalence.to_json() if self.equivalence else None,
         }
 
 
-def compare_runs(a: Path, b: Path, *, subjects: Sequence[str] = (), margin: float = 0.0) -> Comparison:
+def compare_runs(
+    a: Path,
+    b: Path,
+    *,
+    subjects: Sequence[str] = (),
+    margin: float = 0.0,
+    within: float | None = None,
+    metric: str = "em",
+) -> Comparison:
     """Compares the evaluations in two folders.
 
     Args:
         subjects: settings that may differ, e.g. `agent.context`; `agent` covers all below it. Empty: the model.
         margin: see `eval.verdict`.
+        within, metric: margin and number of `eval.equivalence`; no margin, no such verdict.
 
     Raises:
         EvalError: a folder holds no finished evaluation, the runs differ in more than the subject (inputs by hash, task,
@@ -87,6 +100,8 @@ def compare_runs(a: Path, b: Path, *, subjects: Sequence[str] = (), margin: floa
     """
     if not 0 <= margin < 1:
         raise EvalError(f"--margin is {margin:g}; it is a loss of EM, at least 0 and below 1")
+    if within is not None:
+        check_equivalence(metric, within)
     settings_a, samples_a = _finished(a)
     settings_b, samples_b = _finished(b)
     for name in subjects:
@@ -97,13 +112,20 @@ def compare_runs(a: Path, b: Path, *, subjects: Sequence[str] = (), margin: floa
         raise EvalError(
             f"the runs differ in {'; '.join(odd)}. If that is the subject, name it with --subject"
         )
-    return compare_samples(samples_a, samples_b, margin=margin, subject=differences(settings_a, settings_b))
+    subject = differences(settings_a, settings_b)
+    return compare_samples(samples_a, samples_b, margin=margin, subject=subject, within=within, metric=metric)
 
 
 def compare_samples(
-    a: Mapping[str, Sample], b: Mapping[str, Sample], *, margin: float, subject: Sequence[str] = ()
+    a: Mapping[str, Sample],
+    b: Mapping[str, Sample],
+    *,
+    margin: float,
+    subject: Sequence[str] = (),
+    within: float | None = None,
+    metric: str = "em",
 ) -> Comparison:
-    """Compares samples by question id.
+    """Compares samples by question id; see `compare_runs`.
 
     Raises:
         EvalError: the runs did not answer the same questions, or none; also where every question of a run failed.
@@ -138,6 +160,7 @@ def compare_samples(
         verdict=Verdict.of(
             em.low, em.high, changed=sum(map(bool, changes["em"])), questions=len(a), margin=margin
         ),
+        equivalence=equivalence(a, b, metric=metric, margin=within) if within is not None else None,
     )
 
 

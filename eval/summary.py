@@ -38,6 +38,11 @@ NUMBERS: dict[str, Callable[[Sample], float | None]] = {
     "support_by_memory": lambda sample: (sample.get("support") or {}).get("memory"),
     "seconds": lambda sample: sample["seconds"],
 }
+# Those between 0 and 1.
+SHARES = (
+    *("em", "f1", "sub_em", "reward", "right_share", "format_share", "answered_share"),
+    *("support_by_search", "support_by_memory", *BOXED),
+)
 # Called `estimated_…` in a summary where the endpoint told no token ids (over chat messages).
 ESTIMATES = ("prompt_tokens", "response_tokens", "total_tokens", "peak_tokens", "dependency")
 GROUPS = {
@@ -46,6 +51,19 @@ GROUPS = {
     "by_objectives": "objectives",
     "by_source": "data_source",
 }
+
+
+def number(sample: Sample, name: str) -> float | None:
+    """One of `NUMBERS`, or the share of right answers by one of `mempo.verifiers.BOXED`; None where a sample has none."""
+    if name in BOXED:
+        verified: dict[str, float] = sample.get("verified", {})
+        return verified.get(name)
+    return NUMBERS[name](sample)
+
+
+def estimated_name(name: str, samples: Sequence[Sample]) -> str:
+    """How a number is called where tokens were counted by us, not told by the endpoint."""
+    return f"estimated_{name}" if name in ESTIMATES and _estimated(samples) else name
 
 
 def summarize(samples: Sequence[Sample]) -> dict[str, Any]:
@@ -67,10 +85,8 @@ def summarize(samples: Sequence[Sample]) -> dict[str, Any]:
     """
     if not samples:
         raise EvalError("there are no samples to summarise")
-    estimated = ESTIMATES if any("estimated_tokens" in sample for sample in samples) else ()
     columns = {
-        f"estimated_{name}" if name in estimated else name: [read(sample) for sample in samples]
-        for name, read in NUMBERS.items()
+        estimated_name(name, samples): [read(sample) for sample in samples] for name, read in NUMBERS.items()
     }
     if any("verified" in sample for sample in samples):  # of an earlier version, failed samples lack it
         columns |= {name: [sample.get("verified", {}).get(name, 0.0) for sample in samples] for name in BOXED}
@@ -95,6 +111,10 @@ def summarize(samples: Sequence[Sample]) -> dict[str, Any]:
         "failed_searches": sum(sample["failed_searches"] for sample in samples),
         **{name: _groups(samples, key) for name, key in GROUPS.items()},
     }
+
+
+def _estimated(samples: Sequence[Sample]) -> bool:
+    return any("estimated_tokens" in sample for sample in samples)
 
 
 def _missing_boxes(samples: Sequence[Sample]) -> int:

@@ -39,3 +39,24 @@ class Verdict(StrEnum):
         if low > -margin and questions * margin >= MIN_MARGIN_QUESTIONS:
             return cls.NO_WORSE
         return cls.UNDECIDED
+
+
+class Equality(StrEnum):
+    """Whether two runs are the same within a margin, by `eval.equivalence.RULE`."""
+
+    EQUIVALENT = "equivalent within the margin"
+    DIFFERENT = "different by more than the margin"
+    UNDECIDED = "undecided"
+
+    @classmethod
+    def of(cls, low: float, high: float, *, margin: float, enough: bool, changed: bool) -> Equality:
+        """The verdict.
+
+        Args:
+            low, high: interval of the difference.
+            enough: whether there are questions enough to show that nothing changed.
+            changed: whether questions enough changed to show that something did.
+        """
+        if -margin < low and high < margin:
+            return cls.EQUIVALENT if enough else cls.UNDECIDED
+        return cls.DIFFERENT if changed and (low > margin or high < -margin) else cls.UNDECIDED
