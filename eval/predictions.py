@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +32,9 @@ class Prediction:
 
     text: str | None
     answers: list[list[str]]
-    verdict: float | None
-    treated: Treated
-    place: str
+    verdict: float | None = None
+    treated: Treated = field(default_factory=Treated)
+    place: str = ""
 
 
 def read_predictions(
@@ -54,23 +54,23 @@ def read_predictions(
             has; also where no record has a gold answer.
     """
     records = read_json_records(path)
-    for field in filter(None, (prediction_field, judge_field)):
-        if all(value_at(record, field) is ABSENT for _, record in records):
+    for name in filter(None, (prediction_field, judge_field)):
+        if all(value_at(record, name) is ABSENT for _, record in records):
             known = ", ".join(records[0][1])
-            raise EvalError(f"{path}: no record has the field {field}; the first one has {known}")
+            raise EvalError(f"{path}: no record has the field {name}; the first one has {known}")
     predictions = []
     for place, record in records:
-        field, treated = gold_field, Treated()
+        name, treated = gold_field, Treated()
         try:
-            answers = _gold(value_at(record, field), treated)
-            field = prediction_field
-            text = predicted_answer(_or_none(value_at(record, field)), answers, treated)
+            answers = _gold(value_at(record, name), treated)
+            name = prediction_field
+            text = predicted_answer(_or_none(value_at(record, name)), answers, treated)
             verdict = None
             if judge_field is not None:
-                field = judge_field
-                verdict = _verdict(value_at(record, field))
+                name = judge_field
+                verdict = _verdict(value_at(record, name))
         except ValueError as error:
-            raise EvalError(f"{path}, {place}: field {field}: {error}") from error
+            raise EvalError(f"{path}, {place}: field {name}: {error}") from error
         predictions.append(Prediction(text, answers, verdict, treated, place))
     if not any(aliases for each in predictions for aliases in each.answers):
         raise EvalError(f"{path}: field {gold_field}: blank or null in all {len(predictions)} records")

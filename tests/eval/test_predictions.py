@@ -183,3 +183,11 @@ def test_a_field_that_no_record_has_is_an_error_with_those_that_there_are(tmp_pa
     code, text = call(tmp_path / "none", "--prediction-field", "pred", "--gold-field", "gold")
     assert code == 1
     assert "cannot be read" in text
+
+
+def test_a_long_text_and_nul_bytes_are_scored_as_any_other(tmp_path: Path) -> None:
+    long = "word " * 200_000
+    result = scored(
+        tmp_path / "x", {"pred": f"{long}Par\x00is", "gold": "Paris"}, {"pred": "\x00", "gold": long}
+    )
+    assert (result["n"], result["sub_em"], result["empty_after_normalisation"]) == (2, 0.5, 1)
