@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 from eval.errors import EvalError
+from mempo.stop_ids import GENERATION, MODEL
 
 # Of a release: tells of its files, and how it was tested. The same weights tested again are the same model.
 _ABOUT = "release.json"
@@ -60,12 +62,28 @@ def cache_gib(folder: Path, tokens: int) -> int:
 def load_tokenizer(source: str) -> Any:
     """The tokenizer of a model folder or of a name in the local Hugging Face cache.
 
+    It knows its folder (`name_or_path`), from which `mempo.stop_ids` reads where the model ends its turns; a name on the hub
+    becomes its folder in the cache.
+
     Raises:
         EvalError: if there is none.
     """
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(source)
+        tokenizer = AutoTokenizer.from_pretrained(source)
+        if not Path(source).is_dir():
+            tokenizer.name_or_path = _cached_folder(source)
+        return tokenizer
     except (OSError, ValueError) as error:
         raise EvalError(f"no tokenizer at {source!r} ({error}); name its folder with --tokenizer") from error
+
+
+def _cached_folder(name: str) -> str:
+    """The folder in the Hugging Face cache that holds a model's settings; its name where they are not to be had."""
+    from transformers.utils import cached_file
+
+    for file in (GENERATION, MODEL):
+        with suppress(OSError):  # no such file in the model, or offline and not in the cache
+            return str(Path(str(cached_file(name, file))).parent)
+    return name

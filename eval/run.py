@@ -52,6 +52,7 @@ def evaluate(
     console: Console,
     api: str = "completions",
     chat_template_kwargs: Mapping[str, Any] | None = None,
+    model_dir: Path | None = None,
     title: str = "evaluation",
     retry_failed: bool = False,
     alive: Callable[[], None] | None = None,
@@ -62,6 +63,7 @@ def evaluate(
         agent: the `agent.*` settings, `context` among them.
         api: `completions` or `chat` (`eval.api`).
         chat_template_kwargs: options of the chat template, those of training.
+        model_dir: the model's folder, where the tokenizer was loaded from another.
         alive: raises EvalError if the server behind the endpoint has died.
 
     Returns:
@@ -82,7 +84,7 @@ def evaluate(
                 _answer_all(
                     missing,
                     len(questions),
-                    ChatTokens(tokenizer, chat_template_kwargs=chat_template_kwargs),
+                    ChatTokens(tokenizer, model=model_dir, chat_template_kwargs=chat_template_kwargs),
                     agent,
                     endpoint,
                     api,

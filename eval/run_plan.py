@@ -181,7 +181,12 @@ def _evaluate_local(plan: RunPlan, chosen: list[Question], common: dict[str, Any
         tokenizer = load_tokenizer(plan.tokenizer)  # seconds of imports, while the server starts
         server.wait()
         return evaluate(
-            chosen, tokenizer=tokenizer, endpoint=plan.at(server.url), alive=server.check, **common
+            chosen,
+            tokenizer=tokenizer,
+            model_dir=served.model_dir,
+            endpoint=plan.at(server.url),
+            alive=server.check,
+            **common,
         )
 
 

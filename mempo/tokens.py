@@ -7,11 +7,13 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from mempo.outside_text import well_formed
 from mempo.pieces import Spelling, TokenPieces
 from mempo.prompts import CUT_MARK
+from mempo.stop_ids import stop_ids
 
 logger = logging.getLogger(__name__)
 
@@ -29,11 +31,22 @@ class ChatTokens:
     `</tool_response>` inside it stays text. For text without added tokens, a conversation put together here equals
     one full render of the chat template, token by token.
 
+    Args:
+        model: folder of the model that writes, where it is not the one that the tokenizer was loaded from.
+
     Attributes:
         chat_template_kwargs: options of the template that every render gets, e.g. `enable_thinking` (Qwen3).
+        turn_end_id: what the template closes an assistant turn with.
+        stop_token_ids: at which a turn has ended, that one among them (`mempo.stop_ids`).
     """
 
-    def __init__(self, tokenizer: Any, *, chat_template_kwargs: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        *,
+        model: str | Path | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
         from tokenizers import Tokenizer
 
         self.tokenizer = tokenizer
@@ -65,8 +78,7 @@ class ChatTokens:
                 "the chat template closes an assistant turn without an added token such as <|im_end|>"
             )
         self.turn_end_id = self.added[opening.group()]
-        eos = tokenizer.eos_token_id
-        self.stop_token_ids = sorted({self.turn_end_id} | ({int(eos)} if eos is not None else set()))
+        self.stop_token_ids = stop_ids(tokenizer, self.turn_end_id, model)
         # What opens and closes messages; tags that are added tokens are not among it.
         self.frame_ids = {self.added[text] for text in self._added_pattern.findall(bare)} | {
             *self.stop_token_ids
@@ -103,8 +115,16 @@ class ChatTokens:
         messages.append({"role": "user", "content": _SLOTS[0]})
         return self._encode(self.render(messages, generation=False), {_SLOTS[0]: question})
 
+    def ended(self, written: Sequence[int]) -> bool:
+        """Whether the model ended its turn itself; at any of the stop ids, not only at the template's."""
+        return bool(written) and written[-1] in self.stop_token_ids
+
     def observation(self, text: str, *, ended: bool) -> list[int]:
-        """Ids that follow an assistant turn: its end (unless the model `ended` it itself) and the tool message."""
+        """Ids that follow an assistant turn: its end (unless the model `ended` it itself) and the tool message.
+
+        A turn that stopped at another id than the template's end (`<|endoftext|>` instead of `<|im_end|>`) has not `ended` in
+        this sense: what was generated stays as it is, and the template's end follows, so that the message is closed.
+        """
         ids = self._encode(self._tool_turn, {_SLOTS[1]: text})
         return ids[1:] if ended else ids
 

@@ -24,9 +24,11 @@ def shared_agent(config: DictConfig, tokenizer: Any) -> tuple[Agent, ChatTokens]
 
 
 def chat_tokens(config: DictConfig, tokenizer: Any) -> ChatTokens:
-    """The tokenizer as the run sees it, with verl's `data.apply_chat_template_kwargs`."""
+    """The tokenizer as the run sees it: with the model's stop ids and verl's `data.apply_chat_template_kwargs`."""
     return ChatTokens(
-        tokenizer, chat_template_kwargs=plain(config.data.get("apply_chat_template_kwargs") or {})
+        tokenizer,
+        model=config.actor_rollout_ref.model.path,
+        chat_template_kwargs=plain(config.data.get("apply_chat_template_kwargs") or {}),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 from mempo.probe import ProbeFormat
 from mempo.task import Task
+from mempo.tokens import ChatTokens
 from mempo.trajectory import Trajectory
 
 
@@ -25,6 +26,26 @@ def no_document(task: Task) -> RolloutError:
         f"task {task.id!r} has no document to read: make the data with `mempo data long-context`, or give the record a "
         "field `document`",
     )
+
+
+def ended(tokens: ChatTokens, made: Generation, cap: int, where: str) -> bool:
+    """Whether the model ended its turn itself; False if its `cap` cut it.
+
+    Raises:
+        RolloutError: neither: the engine returned half a turn, or stops at an id that is none of ours.
+    """
+    ids = made.token_ids
+    if tokens.ended(ids):
+        return True
+    if not ids or not (made.truncated or len(ids) >= cap):
+        last = f"the last of them {ids[-1]}, " if ids else ""
+        raise RolloutError(
+            "incomplete_generation",
+            f"{where}: the model returned {len(ids)} tokens, {last}none that ends a turn {tokens.stop_token_ids}, and {cap} "
+            "were allowed; an engine that stops elsewhere has it in its generation_config.json, which belongs beside the "
+            "tokenizer",
+        )
+    return False
 
 
 @dataclass

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from mempo.agents.base import Generation, LanguageModel, RolloutError, no_document
+from mempo.agents.base import Generation, LanguageModel, RolloutError, ended, no_document
 from mempo.agents.reading_caps import check_caps, longest_request
 from mempo.boxed import boxed_answer
 from mempo.probe import BOXED_ANSWER, ProbeFormat
@@ -152,7 +152,7 @@ class ChunkMemoryAgent:
         """One request, read as a memory turn."""
         generation = await model.generate(prompt, max_tokens=cap, turn=index)
         ids = generation.token_ids
-        self._check(task, generation, cap, index)
+        stopped = self._ended(task, generation, cap, index)
         length = next((n for n, token in enumerate(ids) if token in self.tokens.frame_ids), len(ids))
         text = self.tokens.pieces.spell(ids[:length])
         return Turn(
@@ -165,22 +165,17 @@ class ChunkMemoryAgent:
             memory_text=text.readable(text.text),
             thought=None,
             action=Action("read", ""),
-            finish="stop" if ids[-1] in self.tokens.stop_token_ids else "length",
+            finish="stop" if stopped else "length",
         )
 
-    def _check(self, task: Task, generation: Generation, cap: int, index: int) -> None:
+    def _ended(self, task: Task, generation: Generation, cap: int, index: int) -> bool:
         ids = generation.token_ids
         where = f"task {task.id!r}, turn {index + 1}"
         if len(ids) > cap:
             raise ContractViolation(f"{where}: {len(ids)} tokens were generated, the turn's cap is {cap}")
         if len(generation.logprobs) != len(ids):
             raise ContractViolation(f"{where}: {len(generation.logprobs)} log-probs for {len(ids)} tokens")
-        stopped = bool(ids) and ids[-1] in self.tokens.stop_token_ids
-        if not ids or not (stopped or generation.truncated or len(ids) == cap):
-            raise RolloutError(
-                "incomplete_generation",
-                f"{where}: the model returned {len(ids)} tokens without an end-of-turn token, and {cap} were allowed",
-            )
+        return ended(self.tokens, generation, cap, where)
 
 
 def _stop(final: Turn) -> StopReason:

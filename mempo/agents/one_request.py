@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mempo.agents.base import LanguageModel, RolloutError, no_document
+from mempo.agents.base import LanguageModel, RolloutError, ended, no_document
 from mempo.boxed import boxed_answer
 from mempo.probe import BOXED_ANSWER, ProbeFormat
 from mempo.prompts import ONE_REQUEST
@@ -53,12 +53,7 @@ class OneRequestAgent:
             )
         made = await model.generate(prompt, max_tokens=cap, turn=0)
         ids = made.token_ids
-        stopped = bool(ids) and ids[-1] in self.tokens.stop_token_ids
-        if not stopped and not made.truncated and len(ids) < cap:
-            raise RolloutError(
-                "incomplete_generation",
-                f"task {task.id!r}: the model returned {len(ids)} tokens without an end-of-turn token",
-            )
+        stopped = ended(self.tokens, made, cap, f"task {task.id!r}")
         spelling = self.tokens.pieces.spell(ids[:-1] if stopped else ids)
         text = spelling.readable(spelling.text)
         answer = boxed_answer(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mempo.agents.base import Generation, LanguageModel, RolloutError
+from mempo.agents.base import Generation, LanguageModel, RolloutError, ended
 from mempo.tags import parse_turn
 from mempo.task import Limits, Task
 from mempo.tokens import ChatTokens
@@ -43,20 +43,16 @@ class TurnTaker:
         generation = await model.generate(
             prompt + self._prefix, max_tokens=self._limits.max_response_tokens, turn=index
         )
-        return self._read(task, prompt, generation)
+        return self._read(task, prompt, generation, index)
 
     def _needed(self, prompt: list[int]) -> int:
         return len(prompt) + len(self._prefix) + self._limits.max_response_tokens
 
-    def _read(self, task: Task, prompt: list[int], generation: Generation) -> Turn:
+    def _read(self, task: Task, prompt: list[int], generation: Generation, index: int) -> Turn:
         ids = generation.token_ids
-        stopped = bool(ids) and ids[-1] in self._tokens.stop_token_ids
-        if not stopped and not generation.truncated and len(ids) < self._limits.max_response_tokens:
-            raise RolloutError(
-                "incomplete_generation",
-                f"task {task.id!r}: the model returned {len(ids)} tokens without an end-of-turn token, and "
-                f"{self._limits.max_response_tokens} were allowed",
-            )
+        stopped = ended(
+            self._tokens, generation, self._limits.max_response_tokens, f"task {task.id!r}, turn {index + 1}"
+        )
         written = self._prefix + ids
         spelling = self._tokens.pieces.spell(written[:-1] if stopped else written)
         parsed = parse_turn(spelling.text, keeps_memory=self._keeps_memory)

@@ -60,6 +60,7 @@ class FakeEndpoint:
         self.hangs_s = 0.0
         self.refusal = b'{"error": {"message": "as told"}}'
         self.retry_after: str | None = None
+        self.end_ids = [small_tokens().turn_end_id]  # what turns end with over token ids, one after another
         self.requests: list[dict[str, Any]] = []
         self.paths: list[str] = []
         self.headers: list[dict[str, str]] = []
@@ -105,7 +106,8 @@ class FakeEndpoint:
     def completion(self, body: dict[str, Any]) -> dict[str, Any]:
         tokens = small_tokens()
         said = self.said(tokens.decode(body["prompt"]))
-        ids = [*tokens.encode_own(said), tokens.turn_end_id][: body.get("max_tokens", 400)]
+        end = self.end_ids[len(self.requests) % len(self.end_ids)]
+        ids = [*tokens.encode_own(said), end][: body.get("max_tokens", 400)]
         return {
             "object": "text_completion",
             "model": MODEL,

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from email.utils import formatdate
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from eval.errors import EvalError
 from eval.language_model import ChatModel, CompletionsModel, EndpointModel
 from mempo.agents.base import Generation, RolloutError
 from mempo.messages import MessageReader
+from mempo.tokens import ChatTokens
 from tests.eval.support import MODEL, FakeEndpoint, serving
 from tests.mempo.support import small_tokens
 
@@ -308,6 +310,15 @@ async def test_over_chat_a_reply_ends_at_the_cap_in_our_tokens_and_says_so(
 async def test_a_model_that_ends_its_turn_at_once_said_nothing(fake: FakeEndpoint, api: str) -> None:
     fake.said = lambda text: ""  # type: ignore[method-assign]
     assert (await ask(fake, api)).token_ids == [small_tokens().turn_end_id]
+
+
+async def test_a_request_stops_where_the_models_folder_says(fake: FakeEndpoint, tmp_path: Path) -> None:
+    second = small_tokens().added["<|endoftext|>"]
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [second]}))
+    tokens = ChatTokens(small_tokens().tokenizer, model=tmp_path)
+    async with Endpoint(EndpointSettings(fake.url, MODEL)) as endpoint:
+        await CompletionsModel(endpoint, tokens, question_id="q").generate(prompt(), max_tokens=400, turn=0)
+    assert fake.requests[0]["stop_token_ids"] == sorted([second, tokens.turn_end_id])
 
 
 @pytest.mark.parametrize("api", ["completions", "chat"])

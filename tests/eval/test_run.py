@@ -96,6 +96,24 @@ def test_every_question_is_answered_scored_and_kept_whole(bench: Bench, context:
     assert "10/10  EM 0.500" in bench.text.getvalue()
 
 
+def test_a_model_with_two_ends_is_evaluated_whole(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder names both; the engine stops at either, and every second turn stops at the one that is not the template's."""
+    second, ends = small_tokens().added["<|endoftext|>"], [small_tokens().turn_end_id]
+    monkeypatch.setattr(bench.fake, "end_ids", [second, *ends])
+    with pytest.raises(AssertionError):
+        assert bench.run()["failed"] == 0  # that the engine does stop there
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "generation_config.json").write_text(json.dumps({"eos_token_id": [second, *ends]}))
+    summary = bench.run(model_dir=model, retry_failed=True)
+    assert summary["failures"] == {}
+    assert summary["stop"] == {"answered": 10}
+    assert summary["em"] == 0.5
+    assert summary["format_share"] == 1.0
+
+
 def test_a_stored_trajectory_comes_back_with_the_prompts_that_were_sent(bench: Bench) -> None:
     bench.run()
     sent = [request["prompt"] for request in bench.fake.requests]

@@ -74,6 +74,24 @@ async def test_an_append_only_trajectory_is_one_row(run, fake_client, published)
     assert 0 in outputs[0].response_mask, "the observation is not trained"
 
 
+async def test_requests_stop_where_the_models_folder_says_and_such_a_turn_is_complete(
+    run, fake_client, published, tokens, tokenizer, tmp_path
+):
+    """The tokenizer knows one end, `<|im_end|>`; the model folder names a second, and the engine stops at it."""
+    second = tokenizer.convert_tokens_to_ids("<|endoftext|>")
+    assert second not in tokens.stop_token_ids
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [second, tokens.turn_end_id]}))
+    said = "<mem>\nrome\n</mem>\n<think>\nking\n</think>\n<search>\nrome\n</search>"
+    client = fake_client([*tokens.encode_own(said), second])
+    plain = ["agent.name=self_memory", "agent.context=history", "search.url=http://127.0.0.1:9", "search.deadline_s=0.1"]
+    assert await run(client, *plain, f"actor_rollout_ref.model.path={tmp_path}", "search.retries=0")
+    assert all(request.params["stop_token_ids"] == [second, tokens.turn_end_id] for request in client.requests)
+    trajectory = published[0][1].trajectory
+    assert [turn.finish for turn in trajectory.turns] == ["stop"] * 3
+    assert [turn.format_problem for turn in trajectory.turns] == [None] * 3
+    assert len(client.requests) == 3
+
+
 async def test_rows_have_the_same_fields_so_that_verl_can_stack_them(run, fake_client, published):
     outputs = await run(fake_client([71, 72]))
     outputs += await run(fake_client([70]), uid="v")

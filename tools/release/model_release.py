@@ -253,6 +253,6 @@ def _chat_tokens(folder: Path, agent: Mapping[str, Any]) -> ChatTokens:
     from mempo.tokens import ChatTokens
 
     try:
-        return ChatTokens(read_tokenizer(folder), chat_template_kwargs=agent[TEMPLATE])
+        return ChatTokens(read_tokenizer(folder), model=folder, chat_template_kwargs=agent[TEMPLATE])
     except ValueError as error:
         raise ReleaseError(f"{folder}: no agent can use this tokenizer: {error}") from error

@@ -278,7 +278,7 @@ class Says:
 @pytest.mark.parametrize(
     ("count", "logprobs", "error", "said"),
     [
-        (3, None, RolloutError, "without an end-of-turn token"),
+        (3, None, RolloutError, "none that ends a turn"),
         (0, None, RolloutError, "0 tokens"),
         (41, None, ContractViolation, "41 tokens were generated, the turn's cap is 40"),
         (40, 39, ContractViolation, "39 log-probs for 40 tokens"),

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from mempo.agents.base import Generation, RolloutError, ToolReply
+from mempo.agents.base import RolloutError, ToolReply
 from mempo.prompts import format_turn
 from mempo.reward import outcome_reward
 from mempo.task import Reference, Task
@@ -176,23 +176,6 @@ def test_the_end_of_a_turn_is_never_doubled(tokens: ChatTokens) -> None:
     row = trajectory.rows()[0]
     pairs = list(zip(row.response_ids, row.response_ids[1:], strict=False))
     assert (tokens.turn_end_id, tokens.turn_end_id) not in pairs
-
-
-def test_another_end_token_is_followed_by_the_templates(tokens: ChatTokens) -> None:
-    other = tokens.tokenizer.convert_tokens_to_ids("<|endoftext|>")
-    tokens.stop_token_ids.append(other)
-    try:
-
-        class EndsOtherwise(ScriptedModel):
-            async def generate(self, prompt_ids: list[int], *, max_tokens: int, turn: int) -> Generation:
-                made = await super().generate(prompt_ids, max_tokens=max_tokens, turn=turn)
-                return Generation([*made.token_ids[:-1], other], made.logprobs)
-
-        agent = make_agent(tokens)
-        trajectory = asyncio.run(agent.run(TASK, EndsOtherwise(tokens, [SEARCH_TURN, ANSWER_TURN])))
-        assert trajectory.turns[0].observation_ids[0] == tokens.turn_end_id
-    finally:
-        tokens.stop_token_ids.remove(other)
 
 
 def test_the_tools_status_reaches_the_turn(tokens: ChatTokens) -> None:
