@@ -28,7 +28,8 @@ from mempo.task import Reference, Task
 from mempo.trajectory import Trajectory
 from verl_patches.agents import shared_agent
 from verl_patches.failures import Failure, cause_of
-from verl_patches.language_model import VerlLanguageModel
+from verl_patches.language_model import VerlLanguageModel, training_draw, validation_draw
+from verl_patches.loader import DRAW
 from verl_patches.node_pool import node_pool
 from verl_patches.ray_classes import actor_base
 from verl_patches.records import (
@@ -62,7 +63,7 @@ class MempoAgentLoop(AgentLoopBase):
 
         Args:
             sampling_params: temperature and the like, from verl.
-            fields: the data set's row, and verl's uid, session_id and global_steps.
+            fields: the data set's row, the number of its draw, and verl's uid, session_id and global_steps.
 
         Returns:
             one output per training row; none if the session failed.
@@ -86,13 +87,15 @@ class MempoAgentLoop(AgentLoopBase):
         started = time.perf_counter()
         task, reference = Task.from_columns(fields["task"]), Reference.from_columns(fields["reference"])
         agent, tokens = shared_agent(self.config, self.tokenizer)
+        number = 0 if _validating.get() else int(fields[DRAW])
         model = VerlLanguageModel(
             self.server_manager,
             sampling_params,
             stop_token_ids=tokens.stop_token_ids,
             seed=int(self.config.seed),
-            step=int(fields["global_steps"]),
-            question=task.id,
+            draw=validation_draw(int(fields["global_steps"]), task.id)
+            if _validating.get()
+            else training_draw(number),
             session=int(fields["session_id"]),
         )
         with pool_in_use(node_pool(int(self.config.run.pool_processes))):
@@ -103,7 +106,7 @@ class MempoAgentLoop(AgentLoopBase):
         seconds = {"generate": model.seconds, "session": time.perf_counter() - started}
         record = SessionRecord.of(session, trajectory, reference, agent.probe_format, outcome, 0, seconds)
         outputs = verl_rows(trajectory, record, model.weights)
-        record.rows = len(outputs)
+        record.rows, record.draw = len(outputs), number
         record.row_digests = [_digest(output) for output in outputs]
         return outputs, record
 

@@ -13,7 +13,7 @@ from verl_patches.records import SessionRecord, session_key
 
 @dataclass
 class StepBatch:
-    """Surviving sessions in a fixed order (by question and session), each with the keys of its rows in order."""
+    """Surviving sessions in a fixed order (by question, draw and session), each with the keys of its rows in order."""
 
     records: list[SessionRecord] = field(default_factory=list)
     row_keys: list[list[str]] = field(default_factory=list)
@@ -53,7 +53,7 @@ def match_rows(
     if keys_of:
         session, keys = next(iter(keys_of.items()))
         raise RunFailed(f"trajectory {session}: {len(keys)} rows arrived, but its session reported none")
-    finished.sort(key=lambda record: (*record.order, record.session))
+    finished.sort(key=lambda record: record.order)
     rows = [[f"{record.session}_{row}" for row in range(record.rows)] for record in finished]
     return StepBatch(finished, rows, sessions=len(uids) * rollouts), failures
 

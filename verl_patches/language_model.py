@@ -10,10 +10,26 @@ from typing import Any
 from mempo.agents.base import Generation, RolloutError
 
 
-def request_seed(seed: int, step: int, question: str, session: int, turn: int) -> int:
-    """A seed for one request, the same in every run and on every machine; 48 bits."""
-    name = f"{seed}|{step}|{question}|{session}|{turn}"
+def request_seed(seed: int, draw: str, session: int, turn: int) -> int:
+    """A seed for one request, the same in every run, mode and worker, and after a resume; 48 bits.
+
+    Args:
+        seed: of the run.
+        draw: `training_draw` or `validation_draw`. The question's id alone would not do: a step that crosses the border of an
+            epoch may ask a question twice, and with equal seeds the rollouts of the second time would be copies.
+    """
+    name = f"{seed}|{draw}|{session}|{turn}"
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=6).digest(), "big")
+
+
+def training_draw(number: int) -> str:
+    """Names the `number`-th question that the run has drawn (`verl_patches.loader`)."""
+    return f"train|{number}"
+
+
+def validation_draw(step: int, question: str) -> str:
+    """Names a question of a validation, which asks each once."""
+    return f"validation|{step}|{question}"
 
 
 class VerlLanguageModel:
@@ -34,12 +50,11 @@ class VerlLanguageModel:
         *,
         stop_token_ids: list[int],
         seed: int,
-        step: int,
-        question: str,
+        draw: str,
         session: int,
     ) -> None:
         self._client, self._sampling, self._stop = client, dict(sampling), list(stop_token_ids)
-        self._seed_parts = (seed, step, question, session)
+        self._seed_parts = (seed, draw, session)
         self._request_id = (
             uuid.uuid4().hex
         )  # one per session: the balancer keeps it on one server, for its prefix cache

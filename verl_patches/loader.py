@@ -12,8 +12,27 @@ from typing import Any
 import torch
 
 
+DRAW = "draw"  # the field of a question that tells its draw
+
+
+def check_enough(questions: int, batch: int) -> None:
+    """verl counts an epoch in whole batches, and divides by their number.
+
+    Raises:
+        ValueError: if there is not one.
+    """
+    if questions < batch:
+        raise ValueError(
+            f"data.train_files: {questions} questions are fewer than one batch of {batch}: lower data.train_batch_size, or "
+            "give more questions"
+        )
+
+
 class SeededLoader:
     """Batches of a map-style data set, reshuffled every epoch from (seed, epoch); the rest of an epoch is dropped.
+
+    Every question carries the number of its draw under `DRAW`: how many were handed out before it since the run began. It is
+    told by the same state, so a resumed run goes on counting, and a question that comes again has another number.
 
     `iter()` goes on where the last iterator was, as verl's trainer expects of a loader that it restored.
     """
@@ -27,8 +46,7 @@ class SeededLoader:
         seed: int,
         shuffle: bool,
     ) -> None:
-        if batch_size > len(dataset):
-            raise ValueError(f"data: {len(dataset)} questions are fewer than one batch of {batch_size}")
+        check_enough(len(dataset), batch_size)
         self.dataset, self.batch_size, self.collate = dataset, batch_size, collate
         self.seed, self.shuffle = seed, shuffle
         self._served = 0  # batches handed out since the first epoch
@@ -41,8 +59,9 @@ class SeededLoader:
         while True:
             epoch, position = divmod(self._served, len(self))
             order = self.order(epoch)[position * self.batch_size : (position + 1) * self.batch_size]
+            first = self._served * self.batch_size
             self._served += 1
-            yield self.collate([self.dataset[index] for index in order])
+            yield self.collate([{**self.dataset[index], DRAW: first + place} for place, index in enumerate(order)])
             if position + 1 == len(self):
                 return
 

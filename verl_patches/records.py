@@ -42,6 +42,7 @@ class SessionRecord:
     rows: int
     seconds: dict[str, float]  # generate, tools, whole session
     row_digests: list[str] = field(default_factory=list)  # `mempo.row_digest`
+    draw: int = 0  # which of the run's questions it was, counted as they were drawn
 
     @classmethod
     def of(
@@ -73,9 +74,9 @@ class SessionRecord:
         return self.session.rsplit("_", 1)[0]
 
     @property
-    def order(self) -> tuple[str, int]:
-        """Where the session stands in a batch: by question and session, not by verl's random uid."""
-        return self.trajectory.task.id, int(self.session.rsplit("_", 1)[1])
+    def order(self) -> tuple[str, int, int]:
+        """Where the session stands in a batch: by question, draw and session, not by verl's random uid."""
+        return self.trajectory.task.id, self.draw, int(self.session.rsplit("_", 1)[1])
 
     def to_json(self) -> str:
         """The record as text, without the prompts that follow from the turns before them."""

@@ -33,7 +33,7 @@ from verl_patches.deadline import with_deadline
 from verl_patches.durable import DurableTrainer
 from verl_patches.failures import Failure, RunFailed, check_failures, describe, failure_metrics
 from verl_patches.group_filter import filter_arguments
-from verl_patches.loader import SeededLoader
+from verl_patches.loader import SeededLoader, check_enough
 from verl_patches.memory_credit import credit_memories
 from verl_patches.memory_worker import data_parallel_size
 from verl_patches.metrics import StepReport
@@ -76,13 +76,17 @@ class MempoTrainer(DurableTrainer):
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
         data = self.config.data
-        self.train_dataloader = SeededLoader(
-            self.train_dataset,
-            int(data.get("gen_batch_size") or data.train_batch_size),
-            collate_fn,
-            seed=int(self.config.seed),
-            shuffle=bool(data.shuffle),
-        )
+        try:
+            check_enough(len(self.train_dataset), int(data.train_batch_size))
+            self.train_dataloader = SeededLoader(
+                self.train_dataset,
+                int(data.get("gen_batch_size") or data.train_batch_size),
+                collate_fn,
+                seed=int(self.config.seed),
+                shuffle=bool(data.shuffle),
+            )
+        except ValueError as error:
+            raise RunFailed(str(error)) from error
 
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()

@@ -20,6 +20,7 @@ ROW = {
     "uid": "u",
     "session_id": 1,
     "global_steps": 4,
+    "draw": 12,
     "task": {"id": "q7", "question": "king of town 7?", "objectives": 1},
     # As a parquet's list columns arrive.
     "reference": {"answers": np.array([np.array(["rome"], dtype=object)], dtype=object), "supporting": None},
@@ -72,6 +73,37 @@ async def test_an_append_only_trajectory_is_one_row(run, fake_client, published)
     assert len(outputs) == 1
     assert [span[0] for span in outputs[0].extra_fields["mempo"]["spans"]] == [0, 1]
     assert 0 in outputs[0].response_mask, "the observation is not trained"
+
+
+async def test_the_draw_seeds_a_session_whoever_runs_it_and_whenever(run, fake_client, published):
+    """Not the step (async modes draw ahead of it), the uid (random) or the question (a small set asks it again)."""
+
+    async def seeds(**fields):
+        client = fake_client([71, 72])
+        await run(client, **fields)
+        return [request.params["seed"] for request in client.requests]
+
+    first = await seeds()
+    assert len(set(first)) == len(first) == 2
+    assert await seeds(uid="another", global_steps=5) == first
+    again = await seeds(draw=13)
+    assert not set(again) & set(first), "the same question, drawn a second time"
+    assert not set(await seeds(session_id=2)) & set(first + again)
+    assert [record.draw for _, record, _ in published] == [12, 12, 13, 12]
+    assert published[0][1].order < published[2][1].order
+
+
+async def test_a_validation_needs_no_draw(run, fake_client, published, monkeypatch):
+    token = agent_loop._validating.set(True)
+    try:
+        fields = {"draw": None, "global_steps": 0}
+        client, later = fake_client([71, 72]), fake_client([71, 72])
+        assert await run(client, **fields)
+        assert await run(later, **{**fields, "global_steps": 1})
+        seeds = [{request.params["seed"] for request in each.requests} for each in (client, later)]
+        assert not seeds[0] & seeds[1]
+    finally:
+        agent_loop._validating.reset(token)
 
 
 async def test_requests_stop_where_the_models_folder_says_and_such_a_turn_is_complete(

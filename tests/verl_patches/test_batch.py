@@ -39,6 +39,18 @@ async def test_order_is_by_question_and_session_not_by_arrival(record):
     assert (matched.sessions, failures) == (4, [])
 
 
+@pytest.mark.parametrize("uids", ["ab", "ba"])
+async def test_a_question_that_was_drawn_twice_stands_in_the_order_of_its_draws(record, uids):
+    """verl's uids are random: which of the two comes first must not depend on them."""
+    records = {f"{uid}_{index}": await record(f"{uid}_{index}") for uid in uids for index in (0, 1)}
+    for name, each in records.items():
+        each.draw = 7 + uids.index(name[0])
+    arrived = batch(*(f"{name}_{row}" for name in records for row in (0, 1)))
+    matched, _ = match_rows(list(uids), 2, records, arrived)
+    assert [r.session for r in matched.records] == [f"{uid}_{index}" for uid in uids for index in (0, 1)]
+    assert [r.group for r in matched.records] == [uids[0]] * 2 + [uids[1]] * 2, "two groups, not one"
+
+
 async def test_failed_and_silent_sessions_are_failures(record):
     failed = Failure("a_1", "timeout", "slow")
     matched, failures = match_rows(

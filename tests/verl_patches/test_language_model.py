@@ -3,11 +3,11 @@
 import pytest
 
 from mempo.agents.base import RolloutError
-from verl_patches.language_model import VerlLanguageModel, request_seed
+from verl_patches.language_model import VerlLanguageModel, request_seed, training_draw, validation_draw
 
 
 def model(client, **changes):
-    settings = {"stop_token_ids": [2], "seed": 1, "step": 4, "question": "q1", "session": 0} | changes
+    settings = {"stop_token_ids": [2], "seed": 1, "draw": training_draw(4), "session": 0} | changes
     return VerlLanguageModel(client, {"temperature": 1.0, "top_p": 1.0}, **settings)
 
 
@@ -18,7 +18,7 @@ async def test_a_request_has_its_limit_its_stops_and_its_seed(fake_client):
     assert (written.token_ids, written.logprobs) == ([5, 2], [-0.5, -0.5])
     assert params["max_tokens"] == 7
     assert params["stop_token_ids"] == [2]
-    assert params["seed"] == request_seed(1, 4, "q1", 0, 1)
+    assert params["seed"] == request_seed(1, training_draw(4), 0, 1)
     assert params["logprobs"] is True
 
 
@@ -33,10 +33,11 @@ async def test_a_session_stays_on_one_server_and_sessions_differ(fake_client):
 
 
 def test_seeds_differ_in_every_part_and_are_the_same_everywhere():
-    base = (1, 2, "q", 3, 4)
-    others = [(9, 2, "q", 3, 4), (1, 9, "q", 3, 4), (1, 2, "r", 3, 4), (1, 2, "q", 9, 4), (1, 2, "q", 3, 9)]
-    assert len({request_seed(*parts) for parts in [base, *others]}) == 6
-    assert request_seed(*base) == 79221436589805
+    base = (1, training_draw(2), 3, 4)
+    draws = [training_draw(9), validation_draw(2, "q"), validation_draw(9, "q"), validation_draw(2, "r")]
+    others = [(9, *base[1:]), *((1, draw, 3, 4) for draw in draws), (1, base[1], 9, 4), (1, base[1], 3, 9)]
+    assert len({request_seed(*parts) for parts in [base, *others]}) == 8
+    assert request_seed(*base) == 187070879981603
 
 
 async def test_the_versions_of_the_weights_are_kept(fake_client):

@@ -4,11 +4,16 @@ from itertools import islice
 
 import pytest
 
-from verl_patches.loader import SeededLoader
+from verl_patches.loader import DRAW, SeededLoader
+
+
+def questions_of(row):
+    return row["question"]
 
 
 def loader(seed=1, questions=7, batch=2, shuffle=True):
-    return SeededLoader(list(range(questions)), batch, tuple, seed=seed, shuffle=shuffle)
+    rows = [{"question": index} for index in range(questions)]
+    return SeededLoader(rows, batch, lambda row: tuple(map(questions_of, row)), seed=seed, shuffle=shuffle)
 
 
 def asked(source, batches):
@@ -40,6 +45,33 @@ def test_a_resumed_run_asks_what_an_unbroken_one_asks(killed_after):
     resumed = loader()
     resumed.load_state_dict(state)
     assert done + asked(resumed, 8 - killed_after) == unbroken
+
+
+@pytest.mark.parametrize(("questions", "batch"), [(7, 2), (4, 4), (5, 3)])
+def test_no_two_draws_have_one_number_also_beyond_an_epoch_and_a_resume(questions, batch):
+    """Four draws fill a step here: it crosses epochs, and asks questions twice."""
+
+    def draws(source, batches):
+        return [(row["question"], row[DRAW]) for drawn in asked(source, batches) for row in drawn]
+
+    def numbered():
+        rows = [{"question": index} for index in range(questions)]
+        return SeededLoader(rows, batch, list, seed=1, shuffle=True)
+
+    unbroken = draws(numbered(), 8)
+    assert [number for _, number in unbroken] == list(range(8 * batch))
+    assert len({question for question, _ in unbroken}) < len(unbroken)
+    before = numbered()
+    done = draws(before, 3)
+    resumed = numbered()
+    resumed.load_state_dict(before.state_dict())
+    assert done + draws(resumed, 5) == unbroken
+
+
+def test_the_draw_is_not_written_into_the_data():
+    rows = [{"question": 0}, {"question": 1}]
+    next(iter(SeededLoader(rows, 2, list, seed=1, shuffle=True)))
+    assert rows == [{"question": 0}, {"question": 1}]
 
 
 def test_the_seed_sets_the_order():
