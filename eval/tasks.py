@@ -14,6 +14,8 @@ import pyarrow.parquet as pq
 from eval.errors import EvalError
 from eval.gold import alias_lists
 from eval.json_records import read_json_records
+from mempo.cells import record, text, whole_number
+from mempo.question_rows import RowFaults
 from mempo.task import Reference, Task
 
 _COLUMNS = ("data_source", "task", "reference", "extra_info")
@@ -46,7 +48,9 @@ def read_questions(path: Path) -> list[Question]:
     """
     if not path.is_file():
         raise EvalError(f"{path}: no such file; `mempo data` and `mempo world` write validation.parquet")
-    found = _json_questions(path) if path.suffix in _JSON_ENDINGS else _parquet_questions(path)
+    if path.suffix not in _JSON_ENDINGS:
+        return _parquet_questions(path)
+    found = _json_questions(path)
     seen: dict[str, str] = {}
     for place, question in found:
         first = seen.setdefault(question.task.id, place)
@@ -55,7 +59,7 @@ def read_questions(path: Path) -> list[Question]:
     return [question for _, question in found]
 
 
-def _parquet_questions(path: Path) -> list[tuple[str, Question]]:
+def _parquet_questions(path: Path) -> list[Question]:
     try:
         names = set(pq.read_schema(path).names)
         missing = [name for name in _COLUMNS if name not in names]
@@ -66,7 +70,17 @@ def _parquet_questions(path: Path) -> list[tuple[str, Question]]:
         rows = pq.read_table(path, columns=list(_COLUMNS)).to_pylist()
     except pa.ArrowException as error:
         raise EvalError(f"{path}: not a readable parquet file: {error}") from error
-    return [(f"row {index}", _question(path, index, row)) for index, row in enumerate(rows)]
+    faults, questions = RowFaults(path), []
+    for index, row in enumerate(rows):
+        checked = faults.check(index, row)
+        if checked is not None:
+            try:
+                questions.append(_question(index, *checked, row))
+            except ValueError as error:
+                faults.add(index, checked[0].id, str(error))
+    if faults:
+        raise EvalError("\n".join(faults.lines))
+    return questions
 
 
 def _json_questions(path: Path) -> list[tuple[str, Question]]:
@@ -135,20 +149,14 @@ def choose(questions: list[Question], count: int | None, seed: int) -> list[Ques
     return [questions[index] for index in sorted(picked)]
 
 
-def _question(path: Path, index: int, row: dict[str, Any]) -> Question:
-    try:
-        task = Task.from_columns(row["task"])
-        reference = Reference.from_columns(row["reference"])
-        if len(reference.answers) != task.objectives:
-            raise ValueError(f"{task.objectives} objectives but {len(reference.answers)} lists of answers")
-        extra = row["extra_info"] or {}
-        return Question(
-            index=index,
-            task=task,
-            reference=reference,
-            data_source=str(row["data_source"]),
-            hops=int(extra.get("hops") or 0),
-            type=str(extra.get("type") or ""),
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise EvalError(f"{path}, row {index}: {type(error).__name__}: {error}") from error
+def _question(index: int, task: Task, reference: Reference, row: dict[str, Any]) -> Question:
+    extra = {} if row["extra_info"] is None else record(row["extra_info"], "extra_info")
+    hops, kind = extra.get("hops"), extra.get("type")
+    return Question(
+        index=index,
+        task=task,
+        reference=reference,
+        data_source=text(row["data_source"], "data_source"),
+        hops=0 if hops is None else whole_number(hops, "extra_info.hops"),
+        type="" if kind is None else text(kind, "extra_info.type", blank=True),
+    )

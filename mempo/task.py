@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from mempo.cells import items, text, whole_number
+
+_LISTS = "write one list of accepted answers per objective, e.g. [['Rome', 'Roma']]"
+_GOLD = "write the gold answer as a text"
 
 
 @dataclass(frozen=True)
@@ -24,19 +29,27 @@ class Task:
     document: str = ""
 
     def __post_init__(self) -> None:
-        if self.objectives < 1:
-            raise ValueError(f"task {self.id!r}: objectives is {self.objectives}, it must be at least 1")
-        if not self.question.strip():
-            raise ValueError(f"task {self.id!r}: the question is blank")
+        text(self.id, "task.id", "write the question's name as a text")
+        text(self.question, "task.question", "write the question as a text")
+        whole_number(self.objectives, "task.objectives", 1)
+        text(self.document, "task.document", "write the document as a text", blank=True)
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Any]) -> Task:
-        """Builds a task from the `task` struct of a row; files of questions without a document have no such field."""
+        """Builds a task from the `task` struct of a row; files of questions without a document have no such field.
+
+        Raises:
+            ValueError: a field is missing or of another type, naming it: nothing is made into a text or a number.
+        """
+        for name in ("id", "question", "objectives"):
+            if name not in columns:
+                raise ValueError(f"task.{name} is missing: {_remedy(columns)}")
+        document = columns.get("document")
         return cls(
-            id=str(columns["id"]),
-            question=str(columns["question"]),
-            objectives=int(columns["objectives"]),
-            document=str(columns.get("document") or ""),
+            id=columns["id"],
+            question=columns["question"],
+            objectives=whole_number(columns["objectives"], "task.objectives", 1),
+            document="" if document is None else document,
         )
 
 
@@ -53,22 +66,40 @@ class Reference:
     supporting: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        if not self.answers or any(not aliases for aliases in self.answers):
-            raise ValueError("reference: every objective needs at least one accepted answer")
-        if any(not alias.strip() for aliases in self.answers for alias in aliases):
-            raise ValueError(f"reference: a gold answer is blank in {self.answers!r}")
+        if not items(self.answers, "reference.answers", _LISTS):
+            raise ValueError(f"reference.answers is empty: {_LISTS}")
+        for place, aliases in enumerate(self.answers):
+            name = f"reference.answers[{place}]"
+            if not items(aliases, name, _LISTS):
+                raise ValueError(f"{name} is empty: every objective needs at least one accepted answer")
+            for index, alias in enumerate(aliases):
+                text(alias, f"{name}[{index}]", _GOLD)
+        for place, title in enumerate(
+            items(self.supporting, "reference.supporting", "write a list of titles")
+        ):
+            text(title, f"reference.supporting[{place}]", "write the title as a text", blank=True)
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Any]) -> Reference:
-        """Builds a reference from a parquet struct; list columns may arrive as numpy arrays."""
+        """Builds a reference from a parquet struct; list columns may arrive as numpy arrays.
+
+        Raises:
+            ValueError: as `Task.from_columns`.
+        """
+        if "answers" not in columns:
+            raise ValueError(f"reference.answers is missing: {_remedy(columns)}")
+        listed = items(columns["answers"], "reference.answers", _LISTS)
+        supporting = columns.get("supporting")
         return cls(
-            answers=[[str(alias) for alias in _as_list(aliases)] for aliases in _as_list(columns["answers"])],
-            supporting=[str(title) for title in _as_list(columns.get("supporting"))],
+            answers=[items(each, f"reference.answers[{place}]", _LISTS) for place, each in enumerate(listed)],
+            supporting=[]
+            if supporting is None
+            else items(supporting, "reference.supporting", "write a list of titles"),
         )
 
 
-def _as_list(value: Any) -> Sequence[Any]:
-    return [] if value is None else list(value)
+def _remedy(columns: Mapping[str, Any]) -> str:
+    return f"the record has {', '.join(map(str, columns)) or 'no field'}"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 
-
 DRAW = "draw"  # the field of a question that tells its draw
 
 
@@ -61,7 +60,9 @@ class SeededLoader:
             order = self.order(epoch)[position * self.batch_size : (position + 1) * self.batch_size]
             first = self._served * self.batch_size
             self._served += 1
-            yield self.collate([{**self.dataset[index], DRAW: first + place} for place, index in enumerate(order)])
+            yield self.collate(
+                [{**self.dataset[index], DRAW: first + place} for place, index in enumerate(order)]
+            )
             if position + 1 == len(self):
                 return
 

@@ -18,12 +18,14 @@ class KnownAgent:
     Attributes:
         context: `agent.context` where nothing is said.
         boxed: whether its answers stand in a box; None if only the built agent tells.
+        reads: whether every question of it needs a document; None if only the built agent tells.
         texts: `agent.prompt` → our words around what it is shown, by a name for messages. Raises ValueError for an unknown
             prompt.
     """
 
     context: str
     boxed: bool | None
+    reads: bool | None
     texts: Callable[[str], Texts]
 
 
@@ -47,11 +49,11 @@ def _one_request(agent: str, prompt: str) -> Texts:
 
 # Without a memory only the history carries anything over; a reader writes its prompts anew.
 KNOWN = {
-    "self_memory": KnownAgent("window:1", False, partial(_system, "self_memory")),
-    "react": KnownAgent("history", False, partial(_system, "react")),
-    "rag": KnownAgent("history", False, partial(_system, "rag")),
-    "chunk_memory": KnownAgent("rewritten", True, _reading),
-    "full_context": KnownAgent("history", True, partial(_one_request, "full_context")),
-    "closed_book": KnownAgent("history", True, partial(_one_request, "closed_book")),
+    "self_memory": KnownAgent("window:1", False, False, partial(_system, "self_memory")),
+    "react": KnownAgent("history", False, False, partial(_system, "react")),
+    "rag": KnownAgent("history", False, False, partial(_system, "rag")),
+    "chunk_memory": KnownAgent("rewritten", True, True, _reading),
+    "full_context": KnownAgent("history", True, True, partial(_one_request, "full_context")),
+    "closed_book": KnownAgent("history", True, False, partial(_one_request, "closed_book")),
 }
-_OWN = KnownAgent("window:1", None, partial(_system, "your own"))
+_OWN = KnownAgent("window:1", None, None, partial(_system, "your own"))

@@ -31,10 +31,12 @@ def broken(path: Path, field: str, key: str, value: object) -> Path:
 @pytest.mark.parametrize(
     ("field", "key", "value", "message"),
     [
-        ("task", "question", " ", "row 1: .*blank"),
-        ("task", "objectives", 2, "row 1: .*2 objectives but 1 lists"),
-        ("task", "id", "q0", "row 0 and row 1 have the same task.id 'q0'"),
-        ("reference", "answers", [], "row 1: .*at least one accepted answer"),
+        ("task", "question", " ", r"row 1 \('q1'\): task.question is the blank text"),
+        ("task", "objectives", 2, "row 1 .*2 objectives but reference.answers has 1 lists"),
+        ("task", "id", "q0", r"row 1 \('q0'\): task.id is that of row 0 too"),
+        ("reference", "answers", [], "row 1 .*reference.answers is empty: write one list"),
+        ("reference", "answers", [[]], r"row 1 .*answers\[0\] is empty"),
+        ("extra_info", "hops", -1, "row 1 .*extra_info.hops is the number -1"),
     ],
 )
 def test_a_broken_row_is_named(tmp_path: Path, field: str, key: str, value: object, message: str) -> None:

@@ -82,7 +82,9 @@ def test_without_a_generation_config_the_models_config_speaks_as_it_does_to_engi
 @pytest.mark.parametrize("told", ["<|im_end|>", 7.0, True, -1, [7, "8"], {"id": 7}])
 def test_what_is_no_id_is_refused_with_its_file(tmp_path: Path, told: Any) -> None:
     write_ends(tmp_path, told)
-    with pytest.raises(ValueError, match=r"generation_config\.json: eos_token_id is .*: write a token id or a list"):
+    with pytest.raises(
+        ValueError, match=r"generation_config\.json: eos_token_id is .*: write a token id or a list"
+    ):
         ChatTokens(small_tokens().tokenizer, model=tmp_path)
 
 
@@ -121,7 +123,9 @@ def test_a_turn_that_stops_at_the_second_end_has_ended_and_the_next_prompt_is_wh
     # What was generated stands as it is; the template's own end follows it, and is not trained.
     assert first.response_ids[-1] == other
     assert first.observation_ids[0] == tokens.turn_end_id
-    assert last.prompt_ids[: len(first.prompt_ids + first.response_ids)] == first.prompt_ids + first.response_ids
+    assert (
+        last.prompt_ids[: len(first.prompt_ids + first.response_ids)] == first.prompt_ids + first.response_ids
+    )
     for row in trajectory.rows():
         assert all(row.response_mask[at] for at, token in enumerate(row.response_ids) if token == other)
         assert not any(

@@ -112,12 +112,21 @@ async def test_requests_stop_where_the_models_folder_says_and_such_a_turn_is_com
     """The tokenizer knows one end, `<|im_end|>`; the model folder names a second, and the engine stops at it."""
     second = tokenizer.convert_tokens_to_ids("<|endoftext|>")
     assert second not in tokens.stop_token_ids
-    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [second, tokens.turn_end_id]}))
+    (tmp_path / "generation_config.json").write_text(
+        json.dumps({"eos_token_id": [second, tokens.turn_end_id]})
+    )
     said = "<mem>\nrome\n</mem>\n<think>\nking\n</think>\n<search>\nrome\n</search>"
     client = fake_client([*tokens.encode_own(said), second])
-    plain = ["agent.name=self_memory", "agent.context=history", "search.url=http://127.0.0.1:9", "search.deadline_s=0.1"]
+    plain = [
+        "agent.name=self_memory",
+        "agent.context=history",
+        "search.url=http://127.0.0.1:9",
+        "search.deadline_s=0.1",
+    ]
     assert await run(client, *plain, f"actor_rollout_ref.model.path={tmp_path}", "search.retries=0")
-    assert all(request.params["stop_token_ids"] == [second, tokens.turn_end_id] for request in client.requests)
+    assert all(
+        request.params["stop_token_ids"] == [second, tokens.turn_end_id] for request in client.requests
+    )
     trajectory = published[0][1].trajectory
     assert [turn.finish for turn in trajectory.turns] == ["stop"] * 3
     assert [turn.format_problem for turn in trajectory.turns] == [None] * 3

@@ -23,6 +23,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mempo.cells import record, text, whole_number
+from mempo.question_rows import RowFaults
 from mempo.task import Reference, Task
 
 AGENT_NAME = "mempo"
@@ -113,19 +115,19 @@ class QuestionRow:
             SchemaError: a column or field is missing or has the wrong type.
         """
         try:
-            info = columns["extra_info"]
+            info = record(columns["extra_info"], "extra_info")
             return cls(
-                task=Task.from_columns(columns["task"]),
-                reference=Reference.from_columns(columns["reference"]),
-                data_source=str(columns["data_source"]),
-                split=str(info["split"]),
-                index=int(info["index"]),
-                hops=int(info["hops"]),
-                type=str(info["type"]),
+                task=Task.from_columns(record(columns["task"], "task")),
+                reference=Reference.from_columns(record(columns["reference"], "reference")),
+                data_source=text(columns["data_source"], "data_source"),
+                split=text(info["split"], "extra_info.split"),
+                index=whole_number(info["index"], "extra_info.index"),
+                hops=whole_number(info["hops"], "extra_info.hops"),
+                type=text(info["type"], "extra_info.type", blank=True),
             )
         except KeyError as error:
             raise SchemaError(f"field {error.args[0]!r} is missing") from error
-        except (TypeError, ValueError) as error:
+        except ValueError as error:
             raise SchemaError(str(error)) from error
 
 
@@ -181,7 +183,8 @@ def read_rows(path: str | Path) -> list[QuestionRow]:
     """Reads a parquet file of this schema.
 
     Raises:
-        SchemaError: a column is missing, or a row does not follow the schema; names the file, the row and the field.
+        SchemaError: a column is missing, or rows do not follow the schema; names the file, and the row and field of the
+            first faults.
     """
     table = pq.read_table(path)
     missing = [name for name in COLUMNS.names if name not in table.column_names]
@@ -189,10 +192,14 @@ def read_rows(path: str | Path) -> list[QuestionRow]:
         raise SchemaError(
             f"{path}: column {', '.join(missing)} missing; write the file with `mempo data` or `mempo world`"
         )
-    rows = []
+    faults, rows = RowFaults(path), []
     for number, columns in enumerate(table.to_pylist()):
-        try:
-            rows.append(QuestionRow.from_columns(columns))
-        except SchemaError as error:
-            raise SchemaError(f"{path}: row {number}: {error}") from error
+        checked = faults.check(number, columns)
+        if checked is not None:
+            try:
+                rows.append(QuestionRow.from_columns(columns))
+            except SchemaError as error:
+                faults.add(number, checked[0].id, str(error))
+    if faults:
+        raise SchemaError("\n".join(faults.lines))
     return rows

@@ -20,6 +20,7 @@ from tools.run.machine import describe
 from tools.run.metrics import Step, read_steps
 from tools.run.model import model_inputs, prepare_model
 from tools.run.progress import Teller, training_display
+from tools.run.question_files import check_prepared
 from tools.run.report import final_lines, final_table, write_report
 from tools.run.samples import write_readable
 from tools.run.search import SearchAccess, search_access
@@ -106,7 +107,9 @@ class Pipeline:
             lambda: {"path": str(prepare_data(self.config, self.teller.say).path)},
             intact=lambda result: not DataFolder(Path(result["path"])).missing(self.config),
         )
-        return DataFolder(Path(found["path"]))
+        folder = DataFolder(Path(found["path"]))
+        check_prepared(self.config, folder)
+        return folder
 
     def _model(self, data: DataFolder, inputs: dict[str, Any]) -> Path:
         found = self.stages.run(

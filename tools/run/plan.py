@@ -14,6 +14,7 @@ from tools.run.errors import RunError
 from tools.run.evaluation import contexts
 from tools.run.machine import check_installation, gpus, installed_set
 from tools.run.model import BUILT, COLD_STARTS, describe_model
+from tools.run.question_files import QuestionFiles
 from tools.run.search import searches
 
 
@@ -35,12 +36,17 @@ class Plan:
 
 def make_plan(config: DictConfig) -> Plan:
     """Resolves and checks a config without starting anything; works for GPU recipes on a machine without GPU."""
-    return Plan(_stages(config), _notes(config), check(config))
+    questions = QuestionFiles(config)
+    return Plan(_stages(config), _notes(config) + questions.notes, _check(config, questions))
 
 
 def check(config: DictConfig) -> list[str]:
     """Problems of a config, each naming its key; what follows from the machine is in the notes instead."""
-    problems = check_task(config)
+    return _check(config, QuestionFiles(config))
+
+
+def _check(config: DictConfig, questions: QuestionFiles) -> list[str]:
+    problems = check_task(config) + questions.problems
     if config.run.cold_start not in COLD_STARTS:
         problems.append(f"run.cold_start is {config.run.cold_start!r}: write {', '.join(COLD_STARTS)}")
     if config.run.cold_start not in BUILT and not config.actor_rollout_ref.model.path:

@@ -71,5 +71,5 @@ def test_missing_columns_and_bad_rows_are_named(tmp_path):
         read_rows(path)
     record["reference"]["answers"] = [["Ann"], []]
     pq.write_table(pa.Table.from_pylist([record], schema=COLUMNS), path)
-    with pytest.raises(SchemaError, match=r"row 0: .*every objective"):
+    with pytest.raises(SchemaError, match=r"row 0 \('q1'\): .*every objective"):
         read_rows(path)

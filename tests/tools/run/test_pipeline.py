@@ -85,6 +85,8 @@ def run(tmp_path: Path, data: Path, *overrides: str) -> dict[str, Any]:
         f"run.cache={tmp_path}/cache",
         "run.name=x",
         "trainer.total_training_steps=2",
+        "data.train_batch_size=1",
+        "run.eval_questions=1",
     ]
     config = load_config(find_recipe("cpu"), [*fixed, *overrides])
     return Pipeline(config, Teller(Console(quiet=True))).run()
@@ -107,6 +109,18 @@ def test_a_run_goes_through_its_stages_and_leaves_its_files(tmp_path: Path, data
         assert (folder / name).is_file(), name
     environment = json.loads((folder / "environment.json").read_text())
     assert environment["versions"]["verl"] == "0.9.1"
+
+
+def test_too_few_questions_end_it_before_a_model_is_made(
+    tmp_path: Path, data: Path, stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the task's settings do not tell how many there will be, the data stage does."""
+    monkeypatch.setattr(pipeline, "prepare_model", lambda *_: pytest.fail("a model is made"))
+    with pytest.raises(
+        RunError, match=r"train_batch_size is 2, but .*train\.parquet has 1 questions.*; run\.eval_q"
+    ):
+        run(tmp_path, data, "data.train_batch_size=2", "run.eval_questions=2")
+    assert stand.calls == []
 
 
 def test_the_same_command_skips_what_is_done(tmp_path: Path, data: Path, stand: Stand) -> None:

@@ -8,6 +8,8 @@ import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import DictConfig, OmegaConf
 
+from mempo.task import Reference, Task
+from tools.data.schema import QuestionRow, write_rows
 from tools.run.errors import RunError
 from tools.run.places import recipes
 from tools.run.plan import check, make_plan
@@ -47,7 +49,11 @@ def test_recipes_that_read_need_documents_and_no_corpus(name: str, tmp_path: Pat
     config = load_config(find_recipe(name), [f"task.data_dir={tmp_path}"])
     assert any("has no train.parquet, validation.parquet" in problem for problem in check(config))
     for split in ("train", "validation"):
-        (tmp_path / f"{split}.parquet").touch()
+        rows = (
+            QuestionRow(Task(f"q{n}", "Who?", document="Ann."), Reference([["Ann"]]), "made", split, n)
+            for n in range(config.run.eval_questions)
+        )
+        write_rows(tmp_path / f"{split}.parquet", rows)
     plan = make_plan(config)
     assert plan.problems == []
     assert "none: the agent does not search" in plan.text()
