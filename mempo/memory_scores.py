@@ -18,6 +18,8 @@ from mempo.task import Reference
 from mempo.tokens import ChatTokens
 from mempo.trajectory import MemoryStatus, Trajectory
 
+ALIASES = ("first", "best")
+REFERENCES = ("history", "previous_memory")
 STATUSES = ("first", "missing", "unclosed", "too_long", "no_signal", "scored")
 
 
@@ -46,8 +48,8 @@ class MemorySettings:
     def __post_init__(self) -> None:
         for name, known in (
             ("likelihood", RULES),
-            ("aliases", ("first", "best")),
-            ("reference", ("history", "previous_memory")),
+            ("aliases", ALIASES),
+            ("reference", REFERENCES),
         ):
             if getattr(self, name) not in known:
                 raise ValueError(f"memory.{name} is {getattr(self, name)!r}; known are {', '.join(known)}")

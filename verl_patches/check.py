@@ -1,4 +1,4 @@
-"""What `--dry-run` asks of a config before anything starts: what verl accepts but our layer, or verl itself, would break on."""
+"""What `--dry-run` asks of a config whose values are right one by one: what does not go together, in our layer or in verl."""
 
 from __future__ import annotations
 
@@ -10,54 +10,16 @@ from mempo.agents.factory import check_settings
 from mempo.trajectory import ContextMode
 from mempo.verifiers import NOT_FOR_TRAINING, VERIFIERS
 from verl_patches.agents import plain
-from verl_patches.group_filter import filter_arguments
-from verl_patches.settings import MemoryOptions
+from verl_patches.group_filter import check_filter, filter_arguments
 
 # verl's padding rows are this long; a smaller token budget could not hold one.
 PADDING_TOKENS = 128
-# What a rollout is compared by: its reward, or one of the scores beside it (`records.outcome_scores`).
-FILTER_METRICS = ("reward", "acc", "em", "f1", "sub_em", "format_ok")
-FILTER_COUNTS = {
-    "max_num_gen_batches": "a model that gets all of its questions right, or all wrong, would never end a step; write the most "
-    "batches to generate for one, e.g. 10",
-    "max_inflight_gen_batches": "write 1 or more",
-}
-NEVER_NULL = ("task", "agent", "memory")  # groups of ours in which null means nothing
-OUR_KEYS = {
-    "seed": (),
-    "task": ("reward",),
-    "agent": (
-        "name",
-        "max_turns",
-        "max_response_tokens",
-        "max_observation_tokens",
-        "max_context_tokens",
-        "context",
-    ),
-    "memory": [
-        "weight",
-        "likelihood",
-        "threshold_p",
-        "aliases",
-        "reference",
-        "baseline",
-        "gate",
-        "keep_leading_newline",
-        "scorer",
-        "row_credit",
-        "max_failed_share",
-    ],
-    "search": ("url", "topk", "deadline_s", "retries"),
-    "run": ("path", "sample_trajectories", "weight_sync_deadline_s", "pool_processes"),
-}
 
 
 def check_config(config: DictConfig) -> list[str]:
     """Problems of a composed config, each naming its key and what to write; an empty list means none was found."""
-    problems = _missing(config) or _context(config)
-    if problems:
-        return problems
-    for check in (_memory, _agent, _batch, _filter, _budgets, _storage, _trainer, _pool):
+    problems = []
+    for check in (_memory, _agent, _batch, check_filter, _budgets, _storage, _trainer):
         problems += check(config)
     return problems
 
@@ -72,42 +34,12 @@ def rows_per_session(config: DictConfig) -> int:
     return 1 if ContextMode.parse(str(config.agent.context)).append_only else int(config.agent.max_turns)
 
 
-def _missing(config: DictConfig) -> list[str]:
-    wanted = [(group, key) for group, keys in OUR_KEYS.items() for key in keys] + [("seed", "")]
-    problems = []
-    for group, key in wanted:
-        name = f"{group}.{key}" if key else group
-        parent = config.get(group) if key else config
-        if parent is None or (key or group) not in parent or OmegaConf.is_missing(parent, key or group):
-            problems.append(f"{name} is not set")
-        elif group in NEVER_NULL and parent[key] is None:
-            problems.append(f"{name} is null: write a value")
-    return problems
-
-
-def _context(config: DictConfig) -> list[str]:
-    try:
-        ContextMode.parse(str(config.agent.context))
-    except ValueError as error:
-        return [f"agent.context: {error}"]
-    return []
-
-
 def _memory(config: DictConfig) -> list[str]:
-    problems = []
-    try:
-        MemoryOptions.from_config(config)
-    except ValueError as error:
-        problems.append(str(error))
-    if ContextMode.parse(str(config.agent.context)).rewritten and config.memory.reference == "history":
-        problems.append(
+    if ContextMode.parse(config.agent.context).rewritten and config.memory.reference == "history":
+        return [
             "memory.reference is history, but agent.context is rewritten, where no prompt holds it: write previous_memory"
-        )
-    if not 0 <= float(config.memory.max_failed_share) < 1:
-        problems.append(
-            f"memory.max_failed_share is {config.memory.max_failed_share}: write a share from 0 to below 1"
-        )
-    return problems
+        ]
+    return []
 
 
 def _agent(config: DictConfig) -> list[str]:
@@ -134,70 +66,20 @@ def _agent(config: DictConfig) -> list[str]:
             "actor_rollout_ref.rollout.enable_chunked_prefill is true: on a CPU, vLLM dies of the first prompt that it cuts in "
             "two, for every request has a seed; write false"
         )
-    if str(config.task.reward) not in ("sum", "mean"):
-        problems.append(f"task.reward is {config.task.reward!r}: write sum or mean")
     return problems
 
 
 def _batch(config: DictConfig) -> list[str]:
-    problems, actor, rollout = [], config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
-    if config.algorithm.adv_estimator != "grpo":
-        problems.append(
-            f"algorithm.adv_estimator is {config.algorithm.adv_estimator!r}: mempo's credit builds on grpo"
-        )
-    if int(rollout.n) < 2:
-        problems.append(
-            "actor_rollout_ref.rollout.n is 1: GRPO compares rollouts of one question, take at least 2"
-        )
-    if not actor.use_dynamic_bsz or not rollout.log_prob_use_dynamic_bsz:
-        problems.append(
-            "actor_rollout_ref.actor.use_dynamic_bsz and rollout.log_prob_use_dynamic_bsz must be true: "
-            "the number of rows changes from step to step"
-        )
-    if actor.shuffle:
-        problems.append(
-            "actor_rollout_ref.actor.shuffle is true: it would tear trajectories out of their mini-batch"
-        )
-    if actor.loss_agg_mode != "token-mean":
-        problems.append(
-            f"actor_rollout_ref.actor.loss_agg_mode is {actor.loss_agg_mode!r}: its mean would count padding rows; "
-            "write token-mean"
-        )
-    if int(config.data.train_batch_size) % int(actor.ppo_mini_batch_size):
-        problems.append(
-            f"data.train_batch_size ({config.data.train_batch_size}) is no multiple of "
-            f"actor_rollout_ref.actor.ppo_mini_batch_size ({actor.ppo_mini_batch_size})"
-        )
-    if _select(config, "trainer.v1.sampler.sync_refill_failed_groups"):
-        problems.append(
-            "trainer.v1.sampler.sync_refill_failed_groups is true: failed sessions are never refilled here"
-        )
-    return problems
-
-
-def _filter(config: DictConfig) -> list[str]:
-    settings = config.algorithm.get("filter_groups")
-    if not settings or not settings.enable:
-        return []
-    problems = []
-    if settings.metric not in FILTER_METRICS:
-        problems.append(
-            f"algorithm.filter_groups.metric is {settings.metric!r}: write one of {', '.join(FILTER_METRICS)}"
-        )
-    for key, remedy in FILTER_COUNTS.items():
-        value = settings.get(key)
-        if not isinstance(value, int) or value < 1:
-            shown = "null" if value is None else value
-            problems.append(f"algorithm.filter_groups.{key} is {shown}: {remedy}")
-    return problems
+    questions, mini_batch = config.data.train_batch_size, config.actor_rollout_ref.actor.ppo_mini_batch_size
+    if questions % mini_batch:
+        return [
+            f"data.train_batch_size ({questions}) is no multiple of actor_rollout_ref.actor.ppo_mini_batch_size ({mini_batch})"
+        ]
+    return []
 
 
 def _budgets(config: DictConfig) -> list[str]:
-    model, actor, rollout = (
-        config.actor_rollout_ref.model,
-        config.actor_rollout_ref.actor,
-        config.actor_rollout_ref.rollout,
-    )
+    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
     budgets = {
         "actor.ppo_max_token_len_per_gpu": actor.ppo_max_token_len_per_gpu,
         "rollout.log_prob_max_token_len_per_gpu": rollout.log_prob_max_token_len_per_gpu,
@@ -210,20 +92,17 @@ def _budgets(config: DictConfig) -> list[str]:
             return ["actor_rollout_ref.ref.log_prob_use_dynamic_bsz must be true, as for the actor"]
     needed = max(longest_row(config), PADDING_TOKENS)
     parallel = int(actor.get("ulysses_sequence_parallel_size") or 1)
-    problems = [
+    return [
         f"actor_rollout_ref.{name} is {budget}: one row may have {needed} tokens (agent.max_context_tokens)"
         for name, budget in budgets.items()
-        if budget is None or int(budget) * parallel < needed
+        if int(budget) * parallel < needed
     ]
-    if not model.get("path"):
-        problems.append("actor_rollout_ref.model.path is not set")
-    return problems
 
 
 def _storage(config: DictConfig) -> list[str]:
     prompts, rollouts = int(config.data.train_batch_size), int(config.actor_rollout_ref.rollout.n)
     ahead = 1 + float(_select(config, f"trainer.v1.{config.trainer.v1.trainer_mode}.num_warmup_batches") or 0)
-    filtering = {} if _filter(config) else filter_arguments(config)  # what cannot be read has been named
+    filtering = filter_arguments(config)
     if filtering and config.trainer.v1.trainer_mode == "sync":
         ahead += filtering["max_inflight_gen_batches"]  # replacements, beside what is kept for the batch
     # Rows, one record per session, one marker per question, and as many padding rows again at worst.
@@ -242,32 +121,13 @@ def _storage(config: DictConfig) -> list[str]:
 
 
 def _trainer(config: DictConfig) -> list[str]:
-    problems = []
-    mode = config.trainer.v1.trainer_mode
-    if mode not in ("sync", "colocate_async", "separate_async"):
-        problems.append(f"trainer.v1.trainer_mode is {mode!r}: write sync, colocate_async or separate_async")
-    if not config.trainer.use_v1:
-        problems.append("trainer.use_v1 is false: mempo extends verl's V1 trainer")
-    if int(config.trainer.critic_warmup):
+    trainer = config.trainer
+    problems = _separate(config) if trainer.v1.trainer_mode == "separate_async" else []
+    if trainer.resume_mode == "resume_path" and "global_step_" not in (trainer.resume_from_path or ""):
         problems.append(
-            "trainer.critic_warmup is not 0: there is no critic, and those steps would train nothing"
+            "trainer.resume_mode is resume_path: write in trainer.resume_from_path which folder global_step_N to go on from"
         )
-    if _select(config, "distillation.enabled"):
-        problems.append("distillation.enabled is true: mempo does not distil")
-    if _select(config, "reward.reward_model.enable"):
-        problems.append("reward.reward_model.enable is true: rewards are computed from the trajectory")
-    if mode == "separate_async":
-        problems += _separate(config)
     return problems
-
-
-def _pool(config: DictConfig) -> list[str]:
-    processes = config.run.pool_processes
-    if isinstance(processes, int) and processes >= 1:
-        return []
-    return [
-        f"run.pool_processes is {processes}: write how many processes a node may have for rewards and tools, 1 or more"
-    ]
 
 
 def _separate(config: DictConfig) -> list[str]:
@@ -285,10 +145,6 @@ def _separate(config: DictConfig) -> list[str]:
     if not int(rollout.nnodes) or not int(rollout.n_gpus_per_node):
         problems.append(
             "separate_async: rollout.nnodes and rollout.n_gpus_per_node name the rollout's own devices"
-        )
-    if not config.actor_rollout_ref.hybrid_engine:
-        problems.append(
-            "separate_async: actor_rollout_ref.hybrid_engine must stay true: memories are scored on it"
         )
     return problems
 

@@ -57,7 +57,8 @@ def disk_full(error: BaseException, checkpoints: Path) -> str | None:
         reason = refusal(error)
         if reason is None:
             return None
-        filename = next((each.filename for each in _chain(error) if getattr(each, "filename", None)), None)
+        names = (getattr(each, "filename", None) for each in _chain(error))
+        filename = next((name for name in names if name), None)
         told = _sentence(reason, filename or "a file")
     if "MiB free" not in told:
         told += f" ({free_mib(checkpoints)} MiB free at {checkpoints})"

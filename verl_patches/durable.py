@@ -72,7 +72,7 @@ class DurableTrainer(trainer_base.PPOTrainer):
         metrics, timing = dict(known), {**self.timing_raw, "step": time.perf_counter() - self._step_began}
         epoch = (self.global_steps - 1) // self.steps_per_epoch
         # verl adds to it whenever metrics are computed; this step is added when they are logged.
-        accumulator = self._rollout_moe_lb_metrics_accumulator
+        accumulator: Any = self._rollout_moe_lb_metrics_accumulator  # type: ignore[has-type]
         self._rollout_moe_lb_metrics_accumulator = deepcopy(accumulator)
         try:
             self._describe(batch, metrics, timing, self.global_steps, epoch)

@@ -9,6 +9,20 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+# What a rollout is compared by: its reward, or one of the scores beside it (`records.outcome_scores`).
+FILTER_METRICS = ("reward", "acc", "em", "f1", "sub_em", "format_ok")
+
+
+def check_filter(config: DictConfig) -> list[str]:
+    """Problems of `algorithm.filter_groups` where it is on; verl's default means without end."""
+    settings = config.algorithm.get("filter_groups")
+    if not settings or not settings.enable or settings.max_num_gen_batches >= 1:
+        return []
+    return [
+        f"algorithm.filter_groups.max_num_gen_batches is {settings.max_num_gen_batches}: a model that gets all of its "
+        "questions right, or all wrong, would never end a step; write the most batches to generate for one, e.g. 10"
+    ]
+
 
 def filter_arguments(config: DictConfig) -> dict[str, Any]:
     """The arguments under verl's names, and `max_num_gen_batches`, which verl's V1 trainer ignores; {} if the filter is off."""

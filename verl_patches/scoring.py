@@ -14,6 +14,7 @@ from verl.utils import tensordict_utils as tu
 from mempo.probe import Probe
 from mempo.scoring.packing import schedule
 from mempo.scoring.support import Refusal
+from verl_patches import names
 from verl_patches.memory_worker import data_parallel_size
 
 _log = logging.getLogger(__name__)
@@ -119,10 +120,9 @@ def answer_part(logprobs: torch.Tensor, probe: Probe) -> torch.Tensor:
     return ours[torch.tensor(probe.answer_mask, dtype=torch.bool, device=ours.device)].float().cpu()
 
 
-SCORERS: dict[str, type[TreeScorer] | type[ReferenceScorer]] = {
-    "tree": TreeScorer,
-    "reference": ReferenceScorer,
-}
+SCORERS: dict[str, type[TreeScorer] | type[ReferenceScorer]] = dict(
+    zip(names.SCORERS, (TreeScorer, ReferenceScorer), strict=True)
+)
 
 
 def build_scorer(

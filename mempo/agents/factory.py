@@ -78,13 +78,19 @@ def check_settings(settings: Settings) -> None:
 
 
 def limits_from(settings: Settings) -> Limits:
-    """The bounds of one rollout from the `agent.*` config."""
-    return Limits(
+    """The bounds of one rollout from the `agent.*` config. Raises ValueError where a full turn leaves no room for a prompt."""
+    limits = Limits(
         max_turns=int(_setting(settings, "max_turns")),
         max_response_tokens=int(_setting(settings, "max_response_tokens")),
         max_observation_tokens=int(_setting(settings, "max_observation_tokens")),
         max_context_tokens=int(_setting(settings, "max_context_tokens")),
     )
+    if limits.max_response_tokens >= limits.max_context_tokens:
+        raise ValueError(
+            f"agent.max_response_tokens is {limits.max_response_tokens}, but the window, agent.max_context_tokens, is "
+            f"{limits.max_context_tokens}: no prompt fits besides; lower the one or raise the other"
+        )
+    return limits
 
 
 def _searching(settings: Settings) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import os
 import sys
 
 from tools.run.arguments import Arguments, help_text, parse
-from tools.run.errors import RunError
+from tools.run.errors import ConfigFaults, RunError
 
 
 def main(words: list[str]) -> int:
@@ -48,7 +48,7 @@ def run(arguments: Arguments) -> int:
     print(f"{arguments.config}:\n{plan.text()}", flush=True)
     problems = plan.problems if arguments.dry_run else plan.problems + ready(config)
     if problems:
-        raise RunError("\n  ".join([f"{len(problems)} problem(s) with this config:", *problems]))
+        raise ConfigFaults(problems)
     if arguments.dry_run:
         print("the config is complete and consistent; nothing was started")
         return 0

@@ -67,7 +67,8 @@ def parse(words: list[str]) -> Arguments:
             url = word.partition("=")[2] if "=" in word else next(rest, "")
             if not url:
                 raise RunError("--search-url needs an address, e.g. --search-url http://host:8000")
-            overrides.append(f"search.url='{url}'")
+            quoted = url.replace("'", r"\'")
+            overrides.append(f"search.url='{quoted}'")
         elif word.startswith("-"):
             raise RunError(f"unknown option {word}; see --help")
         elif "=" in word or word.startswith("~"):

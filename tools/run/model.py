@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from tools.run.cache import cached, source_hash
 from tools.run.data import DataFolder
 from tools.run.errors import RunError
+from tools.run.machine import environment_for
 from tools.run.stages import Say
 
 COLD_STARTS = ("none", "world", "reading", "verl")
@@ -25,7 +27,45 @@ MODEL_CODE = [
     "mempo/probe.py",
     "mempo/tokens.py",
 ]
+_PATH = "actor_rollout_ref.model.path"
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+_TRUE = ("1", "ON", "YES", "TRUE")  # as huggingface_hub reads its variables
 READING_CODE = ["mempo/agents"]  # the demonstrations are what the agent itself does
+
+
+def check_model(config: DictConfig) -> list[str]:
+    """Problems of the model that RL starts from, as far as this machine's files tell; asks no hub."""
+    path = config.actor_rollout_ref.model.path
+    if not path:
+        if config.run.cold_start in BUILT:
+            return []
+        return [f"{_PATH} is not set, and run.cold_start builds no model: give a folder or a hub name"]
+    folder = Path(path).expanduser()
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        return [
+            f"{_PATH} is {path!r}, a folder without config.json: give the folder of a model in Hugging Face form"
+        ]
+    if not folder.exists() and not _HUB_NAME.fullmatch(path):
+        return [f"{_PATH} is {path!r}, which does not exist, and a hub name has the form org/name"]
+    if folder.is_file():
+        return [f"{_PATH} is {path!r}, a file: give the folder of a model"]
+    return missing_from_hub(config) if str(config.trainer.device) == "cpu" else []
+
+
+def missing_from_hub(config: DictConfig) -> list[str]:
+    """The same of a hub name on a machine that may not ask the hub (HF_HUB_OFFLINE, which CPU runs set)."""
+    from huggingface_hub import try_to_load_from_cache
+
+    path = config.actor_rollout_ref.model.path
+    offline = environment_for(str(config.trainer.device)).get("HF_HUB_OFFLINE", "")
+    if not path or offline.upper() not in _TRUE or Path(path).expanduser().is_dir():
+        return []
+    if isinstance(try_to_load_from_cache(path, "config.json"), str):
+        return []
+    return [
+        f"{_PATH} is {path!r}: no folder here, not in the hub's cache, and HF_HUB_OFFLINE keeps this run from the hub: "
+        "give a folder, or download the model first (hf download)"
+    ]
 
 
 def describe_model(config: DictConfig) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from omegaconf import DictConfig
 
@@ -13,9 +12,9 @@ from tools.run.data import check_task
 from tools.run.errors import RunError
 from tools.run.evaluation import contexts
 from tools.run.machine import check_installation, gpus, installed_set
-from tools.run.model import BUILT, COLD_STARTS, describe_model
+from tools.run.model import check_model, describe_model, missing_from_hub
 from tools.run.question_files import QuestionFiles
-from tools.run.search import searches
+from tools.run.search import check_search, searches
 
 
 @dataclass(frozen=True)
@@ -41,38 +40,20 @@ def make_plan(config: DictConfig) -> Plan:
 
 
 def check(config: DictConfig) -> list[str]:
-    """Problems of a config, each naming its key; what follows from the machine is in the notes instead."""
+    """What does not go together in a config whose values are right, each line naming its key.
+
+    What follows from the machine is in the notes instead.
+    """
     return _check(config, QuestionFiles(config))
 
 
 def _check(config: DictConfig, questions: QuestionFiles) -> list[str]:
-    problems = check_task(config) + questions.problems
-    if config.run.cold_start not in COLD_STARTS:
-        problems.append(f"run.cold_start is {config.run.cold_start!r}: write {', '.join(COLD_STARTS)}")
-    if config.run.cold_start not in BUILT and not config.actor_rollout_ref.model.path:
-        problems.append("actor_rollout_ref.model.path is not set, and run.cold_start builds no model")
-    if int(config.run.eval_questions) < 0:
-        problems.append("run.eval_questions is negative: write 0 to leave the evaluation out")
-    if not config.trainer.total_training_steps or int(config.trainer.total_training_steps) < 1:
-        problems.append("trainer.total_training_steps is not set: write a number of steps")
-    if int(config.trainer.save_freq) < 1:
-        problems.append(
-            "trainer.save_freq is not positive: without checkpoints there is nothing to resume or evaluate"
-        )
-    if "hf_model" not in config.actor_rollout_ref.actor.checkpoint.save_contents:
-        problems.append(
-            "actor_rollout_ref.actor.checkpoint.save_contents must list hf_model: the evaluation loads it"
-        )
+    problems = check_task(config) + questions.problems + check_search(config) + check_model(config)
     if problem := resumption(config).problem:
         problems.append(problem)
     from verl_patches.check import check_config
 
-    stand_in = config.copy()
-    if not stand_in.actor_rollout_ref.model.path:
-        stand_in.actor_rollout_ref.model.path = str(
-            Path(config.run.cache) / "models"
-        )  # filled in by the model stage
-    return problems + check_config(stand_in)
+    return problems + check_config(config)
 
 
 def ready(config: DictConfig) -> list[str]:
@@ -82,6 +63,8 @@ def ready(config: DictConfig) -> list[str]:
         check_installation(str(config.trainer.device))
     except RunError as error:
         problems.append(str(error))
+    if config.trainer.device != "cpu":  # there it is in the checks: CPU runs never ask the hub
+        problems += missing_from_hub(config)
     wanted, found = int(config.trainer.n_gpus_per_node), gpus()
     if config.trainer.device != "cpu" and not os.environ.get("RAY_ADDRESS") and len(found) < wanted:
         problems.append(

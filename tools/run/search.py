@@ -39,6 +39,18 @@ def searches(config: DictConfig) -> bool:
     return int(config.search.topk) > 0
 
 
+def check_search(config: DictConfig) -> list[str]:
+    """Problems of `search.*` with the agent."""
+    from mempo.agents.factory import AGENTS
+
+    entry = AGENTS.get(str(config.agent.name))
+    if entry is not None and entry.searches and not searches(config):
+        return [
+            f"search.topk is 0, but the agent {config.agent.name} searches: write how many passages it is shown, e.g. 3"
+        ]
+    return []
+
+
 @contextmanager
 def search_access(config: DictConfig, corpus: Path, log: Path, say: Say) -> Iterator[SearchAccess]:
     """The server at `search.url`, checked, or one of our own that lives as long as the block; none with `search.topk` 0.

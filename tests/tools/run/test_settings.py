@@ -11,8 +11,9 @@ from omegaconf import DictConfig, OmegaConf
 from mempo.task import Reference, Task
 from tools.data.schema import QuestionRow, write_rows
 from tools.run.errors import RunError
+from tools.run.model import check_model
 from tools.run.places import recipes
-from tools.run.plan import check, make_plan
+from tools.run.plan import check, make_plan, ready
 from tools.run.settings import find_recipe, load_config
 from tools.run.sft import sft_overrides
 
@@ -121,7 +122,7 @@ def test_an_unknown_recipe_names_those_there_are() -> None:
 
 
 def test_an_unknown_key_is_named() -> None:
-    with pytest.raises(RunError, match=r"memory\.wight"):
+    with pytest.raises(RunError, match=r"memory\.wight is unknown: did you mean memory\.weight"):
         load_config(find_recipe("cpu"), ["memory.wight=1"])
 
 
@@ -138,19 +139,22 @@ def cpu() -> DictConfig:
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("task.name", "quiz", "task.name"),
-        ("run.cold_start", "teacher", "run.cold_start"),
         ("run.cold_start", "none", "model.path"),
-        ("run.eval_questions", -1, "run.eval_questions"),
-        ("trainer.save_freq", -1, "trainer.save_freq"),
-        ("trainer.total_training_steps", None, "total_training_steps"),
-        ("memory.likelihood", "some", "likelihood"),
-        ("actor_rollout_ref.actor.shuffle", True, "shuffle"),
         ("actor_rollout_ref.actor.ppo_max_token_len_per_gpu", 64, "ppo_max_token_len_per_gpu"),
-        ("actor_rollout_ref.actor.checkpoint.save_contents", ["model"], "hf_model"),
+        ("search.topk", 0, "search.topk is 0, but the agent self_memory searches"),
+        ("agent.max_response_tokens", 2000, "agent.max_response_tokens is 2000, but the window"),
+        ("actor_rollout_ref.model.path", "./nowhere", "model.path is './nowhere', which does not exist"),
+        ("actor_rollout_ref.model.path", "a/b/c", "model.path is 'a/b/c', which does not exist"),
+        ("actor_rollout_ref.model.path", "org/name", "not in the hub's cache, and HF_HUB_OFFLINE"),
+        ("actor_rollout_ref.model.path", "configs", "a folder without config.json"),
+        ("actor_rollout_ref.model.path", "README.md", "a file: give the folder"),
     ],
 )
-def test_problems_name_their_key(cpu: DictConfig, key: str, value: object, said: str) -> None:
+def test_problems_name_their_key(
+    cpu: DictConfig, monkeypatch: pytest.MonkeyPatch, root: Path, key: str, value: object, said: str
+) -> None:
+    monkeypatch.chdir(root)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)  # the run itself sets it
     config = cpu.copy()
     OmegaConf.update(config, key, value, merge=False)
     problems = check(config)
@@ -162,6 +166,15 @@ def test_a_task_without_its_input_is_a_problem(task: str) -> None:
     problems = check(load_config(find_recipe("cpu"), [f"task={task}"]))
     assert len(problems) == 1
     assert "is not set" in problems[0]
+
+
+def test_a_gpu_recipe_may_name_a_model_that_only_the_hub_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = load_config(find_recipe("memagent_short"), [])
+    assert check_model(config) == []
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert check_model(config) == [], "what this machine may ask is no fault of the config"
+    config.actor_rollout_ref.model.path = "org/nowhere"
+    assert any("HF_HUB_OFFLINE keeps this run from the hub" in problem for problem in ready(config))
 
 
 def test_sft_of_the_gpu_recipe_composes_over_verls_own_config() -> None:
