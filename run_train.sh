@@ -5,7 +5,8 @@ ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 for argument in "$@"; do
     # Help needs no set-up; any Python 3 can print it.
     if [[ "$argument" == -h || "$argument" == --help ]] && command -v python3 >/dev/null; then
-        PYTHONPATH="$ROOT" exec python3 -m tools.run --help
+        cd "$ROOT" # what `-m` looks into first
+        exec python3 -m tools.run --help
     fi
 done
 "$ROOT/setup.sh"

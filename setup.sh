@@ -76,7 +76,7 @@ if [[ -e "$UNDERWAY" ]]; then
 elif [[ -f "$STAMP" && "$(cut -d' ' -f1 "$STAMP")" != "$KIND" ]]; then
     say "the environment held the other set: beginning anew"
     rm -rf "$VENV"
-elif [[ -e "$VENV" ]] && ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then
+elif [[ -e "$VENV" ]] && ! "$VENV/bin/python" -I -m pip --version >/dev/null 2>&1; then
     say "$VENV has no working Python: beginning anew"
     rm -rf "$VENV"
 fi
@@ -84,11 +84,12 @@ trap 'say "interrupted after $((SECONDS - START)) s; start again to finish"; exi
 mkdir -p "$VENV"
 touch "$UNDERWAY"
 if [[ ! -x "$VENV/bin/python" ]]; then
-    "$PYTHON" -m venv "$VENV" || die "could not make a virtual environment with $PYTHON; on Debian and Ubuntu install python3.11-venv"
+    "$PYTHON" -I -m venv "$VENV" || die "could not make a virtual environment with $PYTHON; on Debian and Ubuntu install python3.11-venv"
 fi
 
+# -I: neither the current folder nor PYTHONPATH holds packages of this environment.
 # --no-compile: 28,000 files, of which a run imports a part; Python compiles those when it first does.
-PIP=("$VENV/bin/python" -m pip install -qq --disable-pip-version-check --no-input --no-compile)
+PIP=("$VENV/bin/python" -I -m pip install -qq --disable-pip-version-check --no-input --no-compile)
 step() { # step TEXT COMMAND...: runs the command, prints the time it took
     local text="$1" begin=$SECONDS; shift
     say "$text ..."

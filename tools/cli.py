@@ -5,11 +5,15 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tools.user_folders import FolderError, apply_usable_folders
 
 if TYPE_CHECKING:
     import typer
 
+CACHE = Path(__file__).resolve().parents[1] / "cache"
 # name: module that holds a typer app named `app`, one line for the list.
 PARTS = {
     "bench": ("tools.bench.cli", "Measure what the parts cost, as ratios on this machine."),
@@ -54,6 +58,12 @@ def main(words: Sequence[str] | None = None) -> None:
     if part not in PARTS:
         print(f"mempo: no part {part!r}; there are {', '.join(sorted(PARTS))}", file=sys.stderr)
         raise SystemExit(2)
+    try:
+        for note in apply_usable_folders(CACHE):
+            print(f"note: {note}", file=sys.stderr)
+    except FolderError as error:
+        print(f"mempo: {error}", file=sys.stderr)
+        raise SystemExit(1) from error
     # Dispatched here rather than by a typer group, which would import every part to list them.
     app: typer.Typer = importlib.import_module(PARTS[part][0]).app
     app(args=rest, prog_name=f"mempo {part}")

@@ -41,6 +41,7 @@ from verl_patches.minibatch import PADDING, plan_mini_batches
 from verl_patches.records import TRAIN_PARTITION, VALIDATION_PARTITION, take_records
 from verl_patches.scoring import build_scorer
 from verl_patches.settings import MemoryOptions
+from verl_patches.tracking import install_separate_tracking
 from verl_patches.worker import ROWS_METRIC, extended
 
 _SYNC_ADVICE = (
@@ -247,7 +248,7 @@ class MempoTrainer(DurableTrainer):
         """Adds verl's metrics of a step, and ours."""
         super()._describe(batch, metrics, timing_raw, global_steps, epoch)
         self.report.rows.check(global_steps)
-        metrics.update(self.report.metrics())
+        metrics.update(self.report.metrics() | self.logger.metrics())
         if self._tree_refused is not None:
             metrics[f"memory/tree_refused/{self._tree_refused.code}"] = 1
 
@@ -263,6 +264,12 @@ class MempoTrainer(DurableTrainer):
                 raise
             raise RunFailed(f"validation: {describe(failed)}") from error
         return {**metrics, **failure_metrics(self._validation_failures(), "val-failures")}
+
+    def _maybe_log_val_generations(self, **columns: Any) -> None:
+        """verl's table of validation samples; a logger that cannot take it is given up."""
+        self.logger.one_by_one(
+            self.config, lambda: super(MempoTrainer, self)._maybe_log_val_generations(**columns)
+        )
 
     def _validation_failures(self) -> list[Failure]:
         records = take_records(VALIDATION_PARTITION).values()
@@ -297,4 +304,5 @@ TRAINERS = {
 
 def install_trainers() -> None:
     """Puts our trainers in the place of verl's, in this process."""
+    install_separate_tracking(trainer_base)
     trainer_base.TRAINER_REGISTRY.update(TRAINERS)

@@ -51,7 +51,11 @@ def wire_environment(config: DictConfig) -> None:
 
 
 def wire_ray(config: DictConfig) -> None:
-    """Completes `ray_kwargs.ray_init`: our environment for every worker; on a running cluster no resources of our own."""
+    """Completes `ray_kwargs.ray_init`: our environment for every worker, and which cluster.
+
+    That of `RAY_ADDRESS`, without resources of our own; else one of our own. Ray by itself would join whatever was started
+    on this machine last, by anybody.
+    """
     with open_dict(config):
         init = config.ray_kwargs.ray_init
         init.runtime_env = init.get("runtime_env") or {}
@@ -60,3 +64,5 @@ def wire_ray(config: DictConfig) -> None:
         if os.environ.get("RAY_ADDRESS"):
             for name in ("num_cpus", "num_gpus", "include_dashboard", "_temp_dir"):
                 init.pop(name, None)  # Ray refuses them when it joins a cluster
+        else:
+            init.address = init.get("address") or "local"

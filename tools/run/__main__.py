@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from pathlib import Path
 
 from tools.run.arguments import Arguments, help_text, parse
 from tools.run.errors import ConfigFaults, RunError
+from tools.user_folders import FolderError, apply_usable_folders
 
 
 def main(words: list[str]) -> int:
@@ -38,6 +40,11 @@ def run(arguments: Arguments) -> int:
     from tools.run.settings import find_recipe, load_config
 
     config = load_config(find_recipe(arguments.config), arguments.overrides)
+    try:
+        for note in apply_usable_folders(Path(config.run.cache)):
+            print(f"note: {note}", flush=True)
+    except FolderError as error:
+        raise RunError(str(error)) from error
     # verl picks its platform when it is first imported, and the checks import parts of it.
     os.environ.update(environment_for(str(config.trainer.device)))
     from tools.run.plan import make_plan, ready

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tools.run.errors import RunError
 from tools.run.places import DEFAULT, recipes
+from tools.run.quoting import quoted
 
 HELP = """\
 usage: ./run_train.sh [CONFIG] [KEY=VALUE ...] [--dry-run] [--search-url URL]
@@ -67,8 +68,7 @@ def parse(words: list[str]) -> Arguments:
             url = word.partition("=")[2] if "=" in word else next(rest, "")
             if not url:
                 raise RunError("--search-url needs an address, e.g. --search-url http://host:8000")
-            quoted = url.replace("'", r"\'")
-            overrides.append(f"search.url='{quoted}'")
+            overrides.append(f"search.url={quoted(url)}")
         elif word.startswith("-"):
             raise RunError(f"unknown option {word}; see --help")
         elif "=" in word or word.startswith("~"):

@@ -15,6 +15,7 @@ import psutil
 
 from tools.run.errors import RunError
 from tools.run.places import ROOT
+from tools.run.shadows import shadows
 from tools.run.versions import VersionMismatch, check_lock
 
 # Small tensors on few cores: one thread per process is fastest, and vLLM must not pin Ray's workers to one core.
@@ -28,6 +29,7 @@ CPU_ENVIRONMENT = {
     "RAY_memory_monitor_refresh_ms": "0",  # counts the page cache as used and kills workers on small machines
 }
 COMMON_ENVIRONMENT = {
+    "PYTHONSAFEPATH": "1",  # -P for every Python that a child starts: the current folder holds no packages
     "VERL_USE_EXTERNAL_MODULES": "verl_patches.plugin",
     "TOKENIZERS_PARALLELISM": "false",
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -68,7 +70,7 @@ def check_installation(device: str) -> str:
     """Checks that the installed packages are the tested set for a device (`cpu` or `cuda`); says what was checked.
 
     Raises:
-        RunError: another set is installed, or versions differ from its lock.
+        RunError: another set is installed, versions differ from its lock, or PYTHONPATH has other copies.
     """
     wanted = "cpu" if device == "cpu" else "gpu"
     have = installed_set()
@@ -81,6 +83,8 @@ def check_installation(device: str) -> str:
         check_lock(ROOT / "requirements" / f"{wanted}.lock")
     except VersionMismatch as error:
         raise RunError(str(error)) from error
+    if hidden := shadows(os.environ.get("PYTHONPATH", "")):
+        raise RunError("\n".join(hidden))
     return f"the installed packages are those of requirements/{wanted}.lock"
 
 

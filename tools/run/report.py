@@ -90,6 +90,7 @@ def final_table(summary: dict[str, Any]) -> Table:
 def final_lines(summary: dict[str, Any]) -> list[str]:
     """What the command says last about training, in words."""
     rows, reward, memory = summary["rows"], summary["reward"], summary["memory"]
+    lost = summary.get("lost_loggers")
     return [
         f"{summary['steps']} steps; rows produced {rows['produced']}, {_dropped(rows)}transferred {rows['transferred']}, "
         f"consumed {rows['consumed']}; failed sessions {summary['failures'].get('total', 0)}",
@@ -97,6 +98,7 @@ def final_lines(summary: dict[str, Any]) -> list[str]:
         f"standard error of the difference {number(reward['se'])}",
         f"memories: {memory['scored']} scored, {memory['no_signal']} without signal, {memory['unclosed']} unclosed; "
         f"memory advantage on {number(memory['nonzero_share'], 2)} of the later turns",
+        *([f"loggers that failed on the way: {', '.join(lost)}; train.log says why"] if lost else []),
     ]
 
 

@@ -17,6 +17,7 @@ from tools.run.composing import explained
 from tools.run.errors import ConfigFaults, RunError
 from tools.run.fingerprint import flatten
 from tools.run.places import CONFIGS, NOT_RECIPES, ROOT, recipes
+from tools.run.quoting import quoted
 from tools.run.schema.faults import faults
 from tools.run.schema.our_keys import GROUPS
 from tools.run.schema.unknown import known_keys
@@ -84,9 +85,10 @@ def _compose(recipe: Recipe, overrides: list[str]) -> DictConfig:
         if recipe.folder == CONFIGS
         else [f"file://{CONFIGS}", "pkg://verl.trainer.config"]
     )
+    searched = f"hydra.searchpath=[{','.join(map(quoted, path))}]"
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(recipe.folder), version_base=None):
-        return compose(recipe.name, overrides=[*overrides, f"hydra.searchpath=[{','.join(path)}]"])
+        return compose(recipe.name, overrides=[*overrides, searched])
 
 
 def _keys(recipe: Recipe) -> list[str]:

@@ -14,6 +14,7 @@ from tools.run.data import DataFolder
 from tools.run.errors import RunError
 from tools.run.machine import environment_for
 from tools.run.processes import descendants, end_children, start, wait
+from tools.run.quoting import quoted
 from tools.run.stages import Say
 from tools.run.training import failure_text
 
@@ -22,16 +23,16 @@ def sft_overrides(config: DictConfig, rows: Path, out: Path) -> list[str]:
     """What verl's SFT trainer (config `sft_trainer_engine`) is told."""
     sft, window = config.run.sft, int(config.agent.max_context_tokens)
     return [
-        f"data.train_files={rows}",
+        f"data.train_files={quoted(rows)}",
         f"data.train_batch_size={sft.batch_size}",
         f"data.max_length={window}",
         f"data.max_token_len_per_gpu={window}",
-        f"model.path={config.actor_rollout_ref.model.path}",
+        f"model.path={quoted(config.actor_rollout_ref.model.path)}",
         "model.use_remove_padding=true",
         "model.enable_gradient_checkpointing=true",
         f"engine.strategy={config.actor_rollout_ref.actor.strategy}",
         f"optim.lr={sft.lr}",
-        f"trainer.default_local_dir={out}",
+        f"trainer.default_local_dir={quoted(out)}",
         f"trainer.total_epochs={sft.epochs}",
         f"trainer.seed={config.seed}",
         f"trainer.device={config.trainer.device}",
@@ -62,7 +63,7 @@ def build_with_verl(config: DictConfig, data: DataFolder, folder: Path, say: Say
         ) from error
     say(f"cold start: {count} oracle trajectories, {config.run.sft.epochs} epoch(s) with verl's SFT trainer")
     work, log = folder / "sft", folder / "sft.log"
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nnodes=1"]
+    command = [sys.executable, "-P", "-m", "torch.distributed.run", "--standalone", "--nnodes=1"]
     command += [f"--nproc_per_node={config.trainer.n_gpus_per_node}", "-m", "verl.trainer.sft_trainer"]
     spare = descendants()
     child = start(

@@ -89,6 +89,7 @@ def summarize(
             ),
         },
         "failures": _counts(steps, "failures"),
+        "lost_loggers": sorted(_counts(steps, "loggers/lost")),
         "reward": reward_change(rewards) | edge_means(rewards, 10) | {"by_step": rewards},
         "format_failures": _format_failures(steps),
         "timing": timing(steps),

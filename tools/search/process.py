@@ -113,7 +113,9 @@ class SearchProcess:
         return listener
 
     def _spawn(self, listener: socket.socket) -> None:
-        command = [sys.executable, "-m", "tools.search.cli", "serve", "--corpus", str(self.corpus.absolute())]
+        # -P: a file in the current folder must not be taken for a package.
+        command = [sys.executable, "-P", "-m", "tools.search.cli", "serve"]
+        command += ["--corpus", str(self.corpus.absolute())]
         command += ["--host", self.host, "--fd", str(listener.fileno()), "--parent", str(os.getpid())]
         root = Path(__file__).parents[2]
         path = os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])

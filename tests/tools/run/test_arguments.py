@@ -15,7 +15,7 @@ def test_nothing_means_the_default_recipe() -> None:
 def test_config_overrides_and_options_in_any_order() -> None:
     found = parse(["memory.weight=0", "--dry-run", "mempo", "task=hotpotqa", "--search-url", "http://a:1"])
     assert found.config == "mempo"
-    assert found.overrides == ["memory.weight=0", "task=hotpotqa", "search.url='http://a:1'"]
+    assert found.overrides == ["memory.weight=0", "task=hotpotqa", 'search.url="http://a:1"']
     assert found.dry_run
 
 
