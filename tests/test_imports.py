@@ -112,6 +112,17 @@ def test_the_search_client_brings_no_server_along() -> None:
     assert not outside & {"fastapi", "uvicorn", "bm25s", "Stemmer", "verl", "vllm", "ray"}
 
 
+def test_no_python_of_ours_takes_packages_from_the_current_folder() -> None:
+    """`-m` without `-P` puts the current folder first: a user's httpx.py would be taken for the package."""
+    wrong = []
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            words = [ast.unparse(item) for item in node.elts] if isinstance(node, ast.List) else []
+            if words[:1] == ["sys.executable"] and "'-m'" in words and words[1] != "'-P'":
+                wrong.append(f"{module_name(path)}:{node.lineno}")
+    assert wrong == []
+
+
 def test_only_verl_patches_imports_verl() -> None:
     wrong = [
         f"{module_name(path)}:{line} imports {target}"

@@ -40,8 +40,16 @@ def test_a_running_cluster_is_joined_as_it_is(compose, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:6379")
     config = compose("+ray_kwargs.ray_init.runtime_env.env_vars.TOKEN=secret")
     wire_ray(config)
-    assert not {"num_cpus", "num_gpus", "include_dashboard"} & set(config.ray_kwargs.ray_init)
+    assert not {"address", "num_cpus", "num_gpus", "include_dashboard"} & set(config.ray_kwargs.ray_init)
     assert config.ray_kwargs.ray_init.runtime_env.env_vars.TOKEN == "secret"
+
+
+def test_without_ray_address_the_cluster_is_our_own(compose, monkeypatch):
+    """ray.init() would join whatever another user's `ray start --head` left its address of."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    config = compose()
+    wire_ray(config)
+    assert config.ray_kwargs.ray_init.address == "local"
 
 
 def attempts(errors):

@@ -128,8 +128,7 @@ def test_set_up_without_python_3_11_says_so(project: Path) -> None:
 
 
 FAKE_PYTHON = """
-[[ "$1" == -I ]] && shift
-if [[ "$1" == -m && "$2" == venv ]]; then mkdir -p "$3/bin"; cat "$0" > "$3/bin/python"; /bin/chmod +x "$3/bin/python"; exit 0; fi
+if [[ "$*" == "-I -m venv "* ]]; then mkdir -p "$4/bin"; cat "$0" > "$4/bin/python"; /bin/chmod +x "$4/bin/python"; exit 0; fi
 echo "$@" >> "${0%/*}/../calls"
 [[ "$*" == *--editable* && -e "${0%/*}/../../../fail" ]] && exit 3
 exit 0

@@ -45,6 +45,14 @@ def test_a_server_with_a_token_is_ready_then_searched_by_many_then_gone(corpus):
         httpx.get(f"{server.url}/health", trust_env=False)
 
 
+def test_files_of_the_current_folder_are_not_taken_for_packages(corpus, monkeypatch):
+    for name in ("httpx.py", "uvicorn.py", "queue.py"):
+        (corpus.parent / name).write_text("raise SystemExit('taken from the current folder')\n")
+    monkeypatch.chdir(corpus.parent)
+    with SearchProcess(corpus, deadline_s=60) as server:
+        assert asyncio.run(ask(server)) == ["ok"]
+
+
 def test_a_bad_corpus_ends_the_start_with_its_line(tmp_path):
     (tmp_path / "bad.jsonl").write_text("{}\n")
     with pytest.raises(ServerError, match="line 1: field text"):
