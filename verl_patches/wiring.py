@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 from omegaconf import DictConfig, open_dict
 
 AGENT_LOOP = "mempo"
 PLUGIN = "verl_patches.plugin"
+RUN_NAME = "MEMPO_RUN"  # a random name that all processes of one start share, see `weight_sockets`
 MANAGER = "verl_patches.agent_loop.MempoAgentLoopManager"
 
 # What Ray's workers need from the environment; on a cluster they do not inherit it from this process.
@@ -60,6 +62,7 @@ def wire_ray(config: DictConfig) -> None:
         init = config.ray_kwargs.ray_init
         init.runtime_env = init.get("runtime_env") or {}
         forwarded = {name: os.environ[name] for name in FORWARDED if name in os.environ}
+        forwarded[RUN_NAME] = secrets.token_hex(8)
         init.runtime_env.env_vars = {**forwarded, **(init.runtime_env.get("env_vars") or {})}
         if os.environ.get("RAY_ADDRESS"):
             for name in ("num_cpus", "num_gpus", "include_dashboard", "_temp_dir"):

@@ -163,7 +163,7 @@ async def test_an_exception_becomes_a_cause_and_no_row(run, fake_client, publish
         (["agent.fault=all"], {}, "ValueError"),
         (["agent.name=nobody"], {}, "ValueError"),
         (["agent.name=self_memory"], {}, "ValueError"),  # no search server
-        (["agent.max_context_tokens=20"], {}, "question_too_long"),
+        (["agent.max_context_tokens=97"], {}, "question_too_long"),
         ([], {"reference": {"answers": [[]]}}, "ValueError"),
         ([], {"task": None}, "TypeError"),
     ],
