@@ -17,6 +17,7 @@ from bm25s.tokenization import Tokenized
 
 from tools.bench.load import run_load
 from tools.search.analyzer import Analyzer
+from tools.search.manifest import Manifest
 from tools.search.store import DocumentStore
 
 WORDS = 12  # of a made-up query, about as long as a question
@@ -45,7 +46,7 @@ class SearchBench:
     seed: int = 0
 
     def run(self) -> dict[str, Any]:
-        """Raises ValueError where there is nothing to ask, or no request of a measurement was answered."""
+        """Raises ValueError for an index that is none, and where nothing is asked or no request of a measurement was answered."""
         queries = self._queries()
         single = self._load(queries, self.clients, 1)
         batched = self._load(queries, self.batch_clients, self.batch)
@@ -94,6 +95,7 @@ class SearchBench:
             return [_question(line) for line in self.queries.read_text().splitlines() if line.strip()]
         if self.index is None:
             raise ValueError("nothing to ask: give --index or --queries")
+        Manifest.read(self.index)
         documents = DocumentStore(self.index)
         random = np.random.default_rng(self.seed)
         return [

@@ -26,8 +26,8 @@ def server():
         @api.post("/retrieve")
         async def retrieve(request: Request) -> Response:
             seen.append(json.loads(await request.body()))
-            status, headers = answer(len(seen))
-            return Response("{}", status, headers)
+            status, headers, *body = answer(len(seen))
+            return Response(body[0] if body else "{}", status, headers)
 
         uv = uvicorn.Server(uvicorn.Config(api, port=0, log_level="error"))
         thread = threading.Thread(target=uv.run, daemon=True)
@@ -63,6 +63,15 @@ def test_other_failures_are_errors(server):
     assert dict(load(bare).errors) == {"status_503": 4}
 
 
+def test_queries_that_failed_in_their_place_are_errors(server):
+    url, _ = server(lambda n: (200, {}, '{"result": [[]], "errors": ["queries.0: blank"]}'))
+    assert dict(load(url).errors) == {"query": 4}
+    quoting, _ = server(
+        lambda n: (200, {}, '{"result": [[{"contents": "\\"errors\\": [1]"}]], "x": "errors"}')
+    )
+    assert load(quoting).queries == 4
+
+
 def test_the_report_holds_rates_ratios_and_settings(server, tmp_path):
     lines = [{"id": str(i), "title": f"Page {i}", "text": "a novel of sand and spice"} for i in range(20)]
     (tmp_path / "c.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -77,6 +86,8 @@ def test_the_report_holds_rates_ratios_and_settings(server, tmp_path):
     assert {len(body["queries"]) for body in seen} == {1, 5}
     assert result["settings"]["batch"] == 5
     assert CliRunner().invoke(app, ["search", "--url", url]).exit_code == 1
+    wrong = CliRunner().invoke(app, ["search", "--url", url, "--index", str(tmp_path / "c.jsonl")])
+    assert wrong.exit_code == 1 and "is a file; an index is the folder" in wrong.output
 
 
 def test_a_server_that_answers_nothing_is_an_error_with_the_causes(server, tmp_path):
