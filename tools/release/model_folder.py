@@ -33,8 +33,8 @@ def read_model_config(folder: Path) -> Any:
         raise ReleaseError(f"{folder}/config.json is missing: the checkpoint is incomplete")
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError) as error:
-        raise ReleaseError(f"{folder}/config.json: {error}") from error
+    except Exception as error:  # of many classes of its own, for one field that is wrong
+        raise ReleaseError(f"{folder}/config.json: {type(error).__name__}: {error}") from error
     config._attn_implementation = None
     return config
 
@@ -84,7 +84,7 @@ def read_tokenizer(folder: Path) -> Any:
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # as above; the tokenizers library raises Exception itself
         raise ReleaseError(f"{folder}: the tokenizer cannot be loaded: {error}") from error
     if not tokenizer.chat_template:
         raise ReleaseError(f"{folder}: the tokenizer has no chat template, without which no agent can ask it")

@@ -49,7 +49,26 @@ def check_model(config: DictConfig) -> list[str]:
         return [f"{_PATH} is {path!r}, which does not exist, and a hub name has the form org/name"]
     if folder.is_file():
         return [f"{_PATH} is {path!r}, a file: give the folder of a model"]
+    if problem := _refused_generation_config(folder):
+        return [f"{_PATH}: {problem}"]
     return missing_from_hub(config) if str(config.trainer.device) == "cpu" else []
+
+
+def _refused_generation_config(folder: Path) -> str | None:
+    """What would end the run at its first checkpoint, where verl writes the file anew."""
+    from tools.release.errors import ReleaseError
+    from tools.release.generation import read_generation_config
+
+    try:
+        _, left_out = read_generation_config(folder)
+    except ReleaseError as error:
+        return str(error)
+    if not left_out:
+        return None
+    return (
+        f"{folder / 'generation_config.json'} has {', '.join(left_out)} beside do_sample=false, which transformers refuses to "
+        "write into a checkpoint: set do_sample to true there, or take them out"
+    )
 
 
 def missing_from_hub(config: DictConfig) -> list[str]:

@@ -21,6 +21,7 @@ from tests.tools.release.shard_rank import VARIANTS, tiny_config, tiny_model
 from tools.release.check import release_problems
 from tools.release.errors import ReleaseError
 from tools.release.generation import read_generation_config
+from tools.release.model_folder import read_model_config, read_tokenizer
 from tools.release.model_release import ModelReleaseSettings, make_model_release
 
 pytestmark = pytest.mark.timeout(300)  # the first test starts two ranks
@@ -92,6 +93,29 @@ def test_a_generation_config_that_cannot_be_mended_is_named(tmp_path: Path, cont
     (tmp_path / "generation_config.json").write_text(content)
     with pytest.raises(ReleaseError, match="generation_config.json: .*correct the file"):
         read_generation_config(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"model_type": "qwen2", "hidden_size": "abc"}',
+        '{"model_type": "qwen2", "rope_parameters": {"rope_type": "yarn"}}',
+        '{"model_type": "qwen2", "dtype": "odd"}',
+        "[1]",
+        "{",
+    ],
+)
+def test_a_model_config_that_transformers_refuses_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(ReleaseError, match="config.json"):
+        read_model_config(tmp_path)
+
+
+def test_a_tokenizer_that_transformers_refuses_is_named(tmp_path: Path) -> None:
+    for name, content in (("config.json", '{"model_type": "qwen2"}'), ("tokenizer_config.json", "[1]")):
+        (tmp_path / name).write_text(content)
+    with pytest.raises(ReleaseError, match="tokenizer cannot be loaded"):
+        read_tokenizer(tmp_path)
 
 
 def test_merged_adapters_compute_what_the_adapted_model_does(one_rank: Path, tmp_path: Path) -> None:

@@ -137,6 +137,21 @@ def cpu() -> DictConfig:
 
 
 @pytest.mark.parametrize(
+    ("generation", "said"),
+    [('{"temperature": 0.6}', "has temperature beside"), ('{"temperature": 0.6, "do_sample": true}', None)],
+)
+def test_a_generation_config_that_no_checkpoint_could_hold_is_named(
+    cpu: DictConfig, tmp_path: Path, generation: str, said: str | None
+) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "generation_config.json").write_text(generation)
+    config = cpu.copy()
+    config.actor_rollout_ref.model.path = str(tmp_path)
+    problems = check_model(config)
+    assert [said in problem for problem in problems] == ([True] if said else [])
+
+
+@pytest.mark.parametrize(
     ("key", "value", "said"),
     [
         ("run.cold_start", "none", "model.path"),
