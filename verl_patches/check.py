@@ -19,7 +19,7 @@ PADDING_TOKENS = 128
 def check_config(config: DictConfig) -> list[str]:
     """Problems of a composed config, each naming its key and what to write; an empty list means none was found."""
     problems = []
-    for check in (_memory, _agent, _batch, check_filter, _budgets, _storage, _trainer):
+    for check in (_memory, _agent, _batch, check_filter, _budgets, _storage, _separate):
         problems += check(config)
     return problems
 
@@ -120,17 +120,9 @@ def _storage(config: DictConfig) -> list[str]:
     return []
 
 
-def _trainer(config: DictConfig) -> list[str]:
-    trainer = config.trainer
-    problems = _separate(config) if trainer.v1.trainer_mode == "separate_async" else []
-    if trainer.resume_mode == "resume_path" and "global_step_" not in (trainer.resume_from_path or ""):
-        problems.append(
-            "trainer.resume_mode is resume_path: write in trainer.resume_from_path which folder global_step_N to go on from"
-        )
-    return problems
-
-
 def _separate(config: DictConfig) -> list[str]:
+    if config.trainer.v1.trainer_mode != "separate_async":
+        return []
     problems, rollout, actor = [], config.actor_rollout_ref.rollout, config.actor_rollout_ref.actor
     updates = int(config.trainer.v1.separate_async.parameter_sync_step)
     if int(config.data.train_batch_size) != updates * int(actor.ppo_mini_batch_size):

@@ -23,7 +23,6 @@ def test_the_tests_own_config_is_fine(compose):
         ("actor_rollout_ref.actor.ppo_mini_batch_size=3", "ppo_mini_batch_size"),
         ("actor_rollout_ref.rollout.enable_chunked_prefill=true", "rollout.enable_chunked_prefill is true"),
         ("agent.name=nowhere:build", "agent.name is 'nowhere:build', which cannot be imported"),
-        ("trainer.resume_mode=resume_path", "trainer.resume_from_path"),
     ],
 )
 def test_each_problem_names_its_key(compose, override, named):

@@ -60,6 +60,11 @@ def resumption(config: DictConfig, *, repair: bool = False) -> Resumption:
     folder, queue = Path(trainer.default_local_dir), trainer.v1.trainer_mode != "sync"
     contents = config.actor_rollout_ref.actor.checkpoint.load_contents
     if trainer.resume_mode == "resume_path":
+        if not trainer.resume_from_path:
+            return Resumption(
+                problem="trainer.resume_mode is resume_path: write in trainer.resume_from_path which folder "
+                f"{STEP}N to go on from"
+            )
         given = Path(str(trainer.resume_from_path))
         problem = flaw(given, contents, queue=queue)
         number = given.name.removeprefix(STEP)

@@ -46,7 +46,8 @@ class Lookup:
         if not OmegaConf.is_interpolation(group, name):
             return []
         raw: Any = OmegaConf.to_container(group, resolve=False)
-        return [named for named in _REFERENCE.findall(str(raw[name])) if named != key]
+        named = [_absolute(found, above) for found in _REFERENCE.findall(str(raw[name]))]
+        return [other for other in named if other != key]
 
     def _node(self, key: str) -> Any:
         if key not in self._nodes:
@@ -66,6 +67,13 @@ class Lookup:
             return Found(key, why="missing")
         except OmegaConfBaseException as error:
             return Found(key, why=str(error).splitlines()[0])
+
+
+def _absolute(name: str, group: str) -> str:
+    """A name as an interpolation in `group` writes it: `.x` is beside it, `..x` one level up."""
+    key = name.lstrip(".")
+    up = len(name) - len(key)
+    return key if not up else ".".join([*group.split(".")[: len(group.split(".")) - up + 1], key])
 
 
 def _plain(node: Any) -> Any:

@@ -47,6 +47,9 @@ KINDS = {
     "actor_rollout_ref.actor.entropy_coeff": "number",
     "actor_rollout_ref.model.path": "text",
     # Named in no recipe, but read by our checks.
+    "data.gen_batch_size": "whole",
+    "data.train_max_samples": "whole",
+    "actor_rollout_ref.actor.checkpoint.load_contents": "list",
     "trainer.use_v1": "flag",
     "trainer.critic_warmup": "whole",
     "trainer.v1.trainer_mode": "name",
@@ -61,6 +64,7 @@ NULL_IS_A_VALUE = {
     "agent.verifier",
     "run.sft.steps",
     "run.sft.drill_steps",
+    "data.gen_batch_size",
     "trainer.max_actor_ckpt_to_keep",
     "actor_rollout_ref.actor.optim.lr_warmup_steps",
     "actor_rollout_ref.model.override_config.attn_implementation",

@@ -78,17 +78,21 @@ def column(number: int, task: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("number", range(5))
-def test_nonsense_everywhere_is_one_line_for_each_key(
-    capsys: pytest.CaptureFixture[str], number: int
-) -> None:
-    given = column(number, "world")
+def test_nonsense_everywhere_is_one_line_for_each_key(capsys: pytest.CaptureFixture[str]) -> None:
+    given = column(0, "world")
     assert main(["cpu", "--dry-run", *(f"++{key}={text}" for key, text in given.items())]) == 1
     said = capsys.readouterr()
     first, *lines = said.err.splitlines()
     assert first == f"error: {len(given)} problem(s) with this config:"
     assert sorted(line.split(" is ")[0].strip() for line in lines) == sorted(given)
     assert said.out == ""
+
+
+@pytest.mark.parametrize("number", range(1, 5))
+def test_so_are_the_other_values(composed: Composed, number: int) -> None:
+    given = column(number, "world")
+    told = faults(composed("world", given))
+    assert sorted(line.split(" is ")[0] for line in told) == sorted(given)
 
 
 @pytest.mark.parametrize("task", ["hotpotqa", "parquet", "reading", "world"])
