@@ -59,10 +59,7 @@ class Run:
 
     def kill(self) -> None:
         """SIGKILL to the whole run at once, as a machine that goes down."""
-        for pid in family(self.process.pid):
-            with _gone_is_fine():
-                os.kill(pid, signal.SIGKILL)
-        self.process.wait(30)
+        _kill(self.process)
 
 
 @contextmanager
@@ -84,9 +81,21 @@ def run(root: Path, *overrides: str) -> Iterator[Run]:
         try:
             yield started
         finally:
-            if process.poll() is None:
-                started.kill()
-            _end_leftovers(scratch)
+            kill_family(process, Path(scratch))
+
+
+def kill_family(process: subprocess.Popen[bytes], scratch: Path) -> None:
+    """Leaves nothing of a run behind that has `scratch` as its Ray folder."""
+    if process.poll() is None:
+        _kill(process)
+    _end_leftovers(str(scratch))
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    for pid in family(process.pid):
+        with _gone_is_fine():
+            os.kill(pid, signal.SIGKILL)
+    process.wait(30)
 
 
 def family(pid: int) -> list[int]:

@@ -41,10 +41,11 @@ def read_answers(paths: Iterable[Path]) -> dict[str, Answers]:
                 not isinstance(record, dict)
                 or not isinstance(record.get("em_each"), list)
                 or not isinstance(record.get("failure") or {}, dict)
-                or "id" not in record
+                or not isinstance(record.get("id"), str)
+                or not (record["em_each"] or record.get("failure"))  # nothing asked is nothing right
             ):
                 raise DataError(f"{path}: {place} is no sample; give the samples.jsonl of a `mempo eval`")
-            given = answers[str(record["id"])]
+            given = answers[record["id"]]
             if record.get("failure"):
                 given.failures.append(str(record["failure"].get("cause")))
             else:

@@ -111,7 +111,21 @@ def test_questions_that_are_answered_without_a_document_are_left_out(records: Pa
         for row in read_rows(tmp_path / "out" / f"{split}.parquet")
     }
     assert ids == {f"q{number}" for number in range(12)} - {"q1"}
-    (tmp_path / "wrong.jsonl").write_text('{"id": "q1"}\n')
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"id": "q1"}',
+        '{"id": null, "em_each": [true]}',
+        '{"id": 1, "em_each": [true]}',
+        '{"id": "q1", "em_each": []}',
+    ],
+)
+def test_what_is_no_sample_is_refused_and_never_a_right_answer(
+    records: Path, tmp_path: Path, line: str
+) -> None:
+    (tmp_path / "wrong.jsonl").write_text(line + "\n")
     with pytest.raises(DataError, match=r"wrong.jsonl: line 1 is no sample"):
         make(records, tmp_path / "out", known=[tmp_path / "wrong.jsonl"])
 
