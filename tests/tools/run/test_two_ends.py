@@ -14,7 +14,7 @@ pytest.importorskip("verl", reason="the run needs the cpu or gpu extra")
 
 from tests.tools.run.two_ends import SECOND, build
 from tests.verl_patches.running import kill_family
-from tests.verl_patches.tiny import REPOSITORY, environment, tiny_tokenizer
+from tests.verl_patches.tiny import environment, tiny_tokenizer
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(900)]
 
