@@ -17,6 +17,7 @@ from verl_patches.disk import DiskFull
 from verl_patches.failures import RunFailed
 from verl_patches.loader import SeededLoader
 from verl_patches.resume import TRACKER
+from verl_patches.tracking import SeparateTracking
 from verl_patches.trainer import MempoTrainerSync
 from verl_patches.wiring import wire
 
@@ -94,6 +95,7 @@ def start(plain, tmp_path, monkeypatch):
                 "timing_s/step": timing["step"],
             }
 
+        monkeypatch.setattr(trainer_base, "Tracking", SeparateTracking)
         monkeypatch.setattr(trainer_base, "open", opened, raising=False)
         monkeypatch.setattr(trainer_base.PPOTrainer, "step", step)
         monkeypatch.setattr(trainer_base.PPOTrainer, "_compute_metrics", compute)
@@ -105,7 +107,7 @@ def start(plain, tmp_path, monkeypatch):
         trainer.checkpoint_manager = SimpleNamespace(update_weights=lambda _: point("weights"))
         trainer.checkpoint_callback = SimpleNamespace(on_save=lambda **_: point("pointer"))
         trainer.use_critic, trainer._tree_refused, trainer.tokens = False, None, None
-        trainer.train_dataloader = SeededLoader(list(range(12)), 4, list, seed=1, shuffle=True)
+        trainer.train_dataloader = SeededLoader([{"question": n} for n in range(12)], 4, list, seed=1, shuffle=True)
         trainer.steps_per_epoch, trainer.total_training_steps = 3, STEPS
         state = trainer.train_dataloader.state_dict
         trainer.train_dataloader.state_dict = lambda: point("no questions") or state()
