@@ -340,9 +340,8 @@ def test_the_same_questions_are_drawn_for_every_model(bench: Bench) -> None:
 
 def test_what_is_no_verdict_fails_its_question(bench: Bench) -> None:
     bench.agent["verifier"] = "tests.mempo.rewards:a_nan"
-    summary = bench.run()
-    assert summary["failures"] == {"bad_verdict": 10}
-    assert summary["reward"] == 0.0
+    with pytest.raises(EvalError, match="all 10 questions failed .bad_verdict 10."):
+        bench.run()
     assert all(
         "'tests.mempo.rewards:a_nan'" in sample["failure"]["message"] for sample in bench.samples().values()
     )
