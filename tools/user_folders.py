@@ -26,6 +26,8 @@ READ_FROM_HOME = {
     "NETRC": ".netrc",
     "RAY_AUTH_TOKEN_PATH": ".ray/auth_token",
 }
+# Written also where models are only read; relative to HF_HOME.
+HUGGING_FACE = {"HF_DATASETS_CACHE": "datasets", "HF_MODULES_CACHE": "modules", "HF_XET_CACHE": "xet"}
 
 
 class FolderError(RuntimeError):
@@ -64,6 +66,7 @@ def usable_folders(environment: Mapping[str, str], spare: Path, short_folder: Ca
     """
     changes = Changes()
     _home(environment, spare, changes)
+    _hugging_face({**environment, **changes.variables}, spare, changes)
     _temporary(environment, short_folder, changes)
     _proxies(environment, changes)
     return changes
@@ -102,19 +105,33 @@ def _home(environment: Mapping[str, str], spare: Path, changes: Changes) -> None
             changes.variables[name] = str(home / place)
 
 
+def _hugging_face(environment: Mapping[str, str], spare: Path, changes: Changes) -> None:
+    """A folder of models may be read-only (a shared one, or that of such a home); its caches may not."""
+    home = environment.get("HF_HOME")
+    if not home or not os.path.isdir(home):
+        return
+    for name, place in HUGGING_FACE.items():
+        folder = Path(home) / place
+        if name not in environment and not is_writable(folder if folder.is_dir() else folder.parent):
+            changes.variables[name] = str(spare.absolute() / "huggingface" / place)
+
+
 def _temporary(environment: Mapping[str, str], short_folder: Callable[[], Path], changes: Changes) -> None:
     folder = environment.get("TMPDIR") or "/tmp"
     length = len(os.fsencode(folder))
     if length <= LONGEST_TMPDIR and is_writable(Path(folder)):
         return
     ours = short_folder()
-    changes.variables["TMPDIR"] = str(ours)
-    why = (
-        f"has {length} bytes, too many for the path of a socket"
-        if length > LONGEST_TMPDIR
-        else f"({folder}) cannot be written to"
-    )
-    changes.notes.append(f"TMPDIR {why}: {ours} takes its place")
+    if is_writable(Path(folder)):
+        link = ours / "t"
+        link.symlink_to(Path(folder).absolute())  # the files stay on the disk that the user wants
+        changes.variables["TMPDIR"] = str(link)
+        changes.notes.append(
+            f"TMPDIR has {length} bytes, too many for the path of a socket: it is called {link} as long as this runs"
+        )
+    else:
+        changes.variables["TMPDIR"] = str(ours)
+        changes.notes.append(f"TMPDIR ({folder}) cannot be written to: {ours} takes its place")
 
 
 def _short_folder() -> Path:
@@ -140,8 +157,11 @@ def _proxies(environment: Mapping[str, str], changes: Changes) -> None:
     """Calls to this machine never take a proxy."""
     if not any(environment.get(name) or environment.get(name.upper()) for name in PROXIES):
         return
-    for name in ("no_proxy", "NO_PROXY"):
-        listed = [host.strip() for host in environment.get(name, "").split(",") if host.strip()]
-        missing = [host for host in LOOPBACK if host not in listed]
-        if missing and "*" not in listed:
-            changes.variables[name] = ",".join([*listed, *missing])
+    # Both spellings hold the same: most programs read the small one first, and then only that.
+    names = ("no_proxy", "NO_PROXY")
+    given = ",".join(environment.get(name, "") for name in names).split(",")
+    listed = list(dict.fromkeys(filter(None, map(str.strip, given))))
+    hosts = listed if "*" in listed else [*listed, *(host for host in LOOPBACK if host not in listed)]
+    for name in names:
+        if environment.get(name) != ",".join(hosts):
+            changes.variables[name] = ",".join(hosts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -52,21 +53,46 @@ def test_models_and_credentials_of_a_read_only_home_are_still_read(
     assert "RAY_AUTH_TOKEN_PATH" not in changes.variables
 
 
+def test_a_read_only_folder_of_models_is_read_and_its_caches_go_elsewhere(
+    good: dict[str, str], tmp_path: Path
+) -> None:
+    changes = usable_folders(good | {"HF_HOME": "/proc", "HF_XET_CACHE": "/mine"}, tmp_path, lambda: tmp_path)
+    assert changes.variables == {
+        name: str(tmp_path / "huggingface" / place)
+        for name, place in (("HF_DATASETS_CACHE", "datasets"), ("HF_MODULES_CACHE", "modules"))
+    }
+    own = good | {"HF_HOME": str(tmp_path)}
+    assert usable_folders(own, tmp_path, lambda: tmp_path).variables == {}
+
+
 def test_no_writable_home_at_all_is_named(good: dict[str, str]) -> None:
     with pytest.raises(FolderError, match="set HOME"):
         usable_folders(good | {"HOME": NOWHERE}, Path(NOWHERE), lambda: Path("/tmp"))
 
 
-@pytest.mark.parametrize("folder", ["long", NOWHERE])
-def test_a_tmpdir_that_no_socket_fits_in_is_replaced_by_a_short_one(
-    good: dict[str, str], tmp_path: Path, folder: str
+def test_a_tmpdir_that_cannot_be_written_to_is_replaced_by_a_short_one(
+    good: dict[str, str], tmp_path: Path
 ) -> None:
-    if folder == "long":
-        folder = str(tmp_path / ("x" * 120))
-        os.mkdir(folder)
-    changes = usable_folders(good | {"TMPDIR": folder}, tmp_path, lambda: Path("/tmp/short"))
+    changes = usable_folders(good | {"TMPDIR": NOWHERE}, tmp_path, lambda: Path("/tmp/short"))
     assert changes.variables == {"TMPDIR": "/tmp/short"}
     assert "TMPDIR" in changes.notes[0]
+
+
+def test_a_tmpdir_that_no_socket_fits_in_gets_a_short_name_and_keeps_the_files(
+    good: dict[str, str], tmp_path: Path
+) -> None:
+    long = tmp_path / ("x" * 120)
+    long.mkdir()
+    made = user_folders._short_folder()
+    changes = usable_folders(good | {"TMPDIR": str(long)}, tmp_path, lambda: made)
+    name = Path(changes.variables["TMPDIR"])
+    assert len(str(name)) <= LONGEST_TMPDIR
+    assert str(name) in changes.notes[0]
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(name / "socket"))
+    assert os.listdir(long) == ["socket"]
+    user_folders._remove(made, os.getpid())
+    assert os.listdir(long) == ["socket"], "only the name goes"
 
 
 def test_the_longest_tmpdir_leaves_room_for_rays_sockets(tmp_path: Path) -> None:
@@ -93,8 +119,20 @@ def test_proxies_never_take_calls_to_this_machine(good: dict[str, str], tmp_path
     changes = usable_folders(given, tmp_path, lambda: tmp_path)
     assert changes.variables == {
         "no_proxy": "example.org,localhost,127.0.0.1,::1",
-        "NO_PROXY": "127.0.0.1,localhost,::1",
+        "NO_PROXY": "example.org,localhost,127.0.0.1,::1",
     }
     assert (
         usable_folders(given | {"no_proxy": "*", "NO_PROXY": "*"}, tmp_path, lambda: tmp_path).variables == {}
     )
+
+
+def test_hosts_without_a_proxy_stay_so_whichever_spelling_names_them(
+    good: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    given = {"ALL_PROXY": "http://127.0.0.1:9", "NO_PROXY": "intra.example"}
+    for name, value in (given | usable_folders(good | given, tmp_path, lambda: tmp_path).variables).items():
+        monkeypatch.setenv(name, value)
+    assert all(map(urllib.request.proxy_bypass, ("intra.example", "127.0.0.1", "localhost", "::1")))
+    assert not urllib.request.proxy_bypass("api.example.org"), "others' servers keep the proxy"
