@@ -98,6 +98,8 @@ def _serve_many(
     make_source: MakeSource, settings: ServerSettings, listener: socket.socket, parent: int | None
 ) -> None:
     """Starts the workers, starts those again that die, and ends them all with this process."""
+    # A worker would otherwise start with modules from the current folder: a file `signal.py` there ends it.
+    os.environ["PYTHONSAFEPATH"] = "1"
     context = multiprocessing.get_context("spawn")
     ending = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

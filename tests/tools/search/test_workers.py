@@ -39,11 +39,13 @@ def free_port():
 
 
 @contextmanager
-def serving(index, *words):
+def serving(index, *words, program=(sys.executable, "-m", "tools.search.cli"), folder=ROOT):
     """A running `mempo search serve`; nothing of it is left afterwards."""
     port = free_port()
-    command = [sys.executable, "-m", "tools.search.cli", "serve", "--index", str(index), "--port", str(port)]
-    process = subprocess.Popen([*command, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    command = [*program, "serve", "--index", str(index), "--port", str(port)]
+    process = subprocess.Popen(
+        [*command, *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10, trust_env=False) as http:
             wait_until(lambda: answers(http, "/ready"))
@@ -83,6 +85,14 @@ def command_of(child):
 def searches(http):
     answer = http.post("/retrieve", json={"queries": ["page 7"], "topk": 1})
     return answer.json()["result"][0][0]["id"]
+
+
+def test_workers_take_no_module_from_the_current_folder(index, tmp_path):
+    for name in ("signal.py", "httpx.py"):
+        (tmp_path / name).write_text("raise SystemExit('taken from the current folder')\n")
+    console_script = (Path(sys.executable).with_name("mempo"), "search")
+    with serving(index, "--workers", "2", program=console_script, folder=tmp_path) as (_, http):
+        assert searches(http) == "7"
 
 
 def test_workers_share_their_numbers_and_one_that_dies_is_replaced(index):
