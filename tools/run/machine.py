@@ -89,9 +89,14 @@ def check_installation(device: str) -> str:
 
 
 def environment_for(device: str, base: dict[str, str] | None = None) -> dict[str, str]:
-    """The environment of the training process; what the user has set stays."""
+    """The environment of the training process; what the user has set stays.
+
+    Folders on PYTHONPATH become absolute: children start elsewhere.
+    """
     ours = COMMON_ENVIRONMENT | (CPU_ENVIRONMENT if device == "cpu" else {})
-    return ours | (dict(os.environ) if base is None else base)
+    ours |= dict(os.environ) if base is None else base
+    folders = [os.path.abspath(entry) for entry in ours.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    return ours | ({"PYTHONPATH": os.pathsep.join(folders)} if folders else {})
 
 
 def describe() -> dict[str, Any]:
