@@ -107,7 +107,9 @@ def start(plain, tmp_path, monkeypatch):
         trainer.checkpoint_manager = SimpleNamespace(update_weights=lambda _: point("weights"))
         trainer.checkpoint_callback = SimpleNamespace(on_save=lambda **_: point("pointer"))
         trainer.use_critic, trainer._tree_refused, trainer.tokens = False, None, None
-        trainer.train_dataloader = SeededLoader([{"question": n} for n in range(12)], 4, list, seed=1, shuffle=True)
+        trainer.train_dataloader = SeededLoader(
+            [{"question": n} for n in range(12)], 4, list, seed=1, shuffle=True
+        )
         trainer.steps_per_epoch, trainer.total_training_steps = 3, STEPS
         state = trainer.train_dataloader.state_dict
         trainer.train_dataloader.state_dict = lambda: point("no questions") or state()

@@ -80,7 +80,9 @@ def test_beside_another_ray_with_a_read_only_home_a_long_tmpdir_and_dead_proxies
     long = tmp_path / ("t" * (119 - len(str(tmp_path))))
     (long / "ray").mkdir(parents=True)
     assert len(str(long)) == 120
-    shutil.copy("/tmp/ray/ray_current_cluster", long / "ray")  # where a run of this TMPDIR would look for one to join
+    shutil.copy(
+        "/tmp/ray/ray_current_cluster", long / "ray"
+    )  # where a run of this TMPDIR would look for one to join
     proxies = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), DEAD_PROXY)
     environment = {
         **{name: value for name, value in os.environ.items() if name.upper() != "NO_PROXY"},
