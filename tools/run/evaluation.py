@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from tools.run.errors import RunError
+from tools.run.fingerprint import fingerprint
 from tools.run.search import SearchAccess
 
 CONTEXTS = ("history", "window:1")
@@ -19,6 +20,21 @@ REWRITTEN = "rewritten"
 def contexts(config: DictConfig) -> tuple[str, ...]:
     """The context modes that are evaluated: both of agents that search, or the one of an agent that writes its prompts."""
     return (REWRITTEN,) if config.agent.context == REWRITTEN else CONTEXTS
+
+
+def evaluation_settings(config: DictConfig) -> dict[str, Any]:
+    """All keys of a config that decide an evaluation, besides its model and data; the context of training is none."""
+    settings = {
+        key: value
+        for key, value in fingerprint(config).items()
+        if key.startswith(("agent.", "search.topk", "data.apply_chat_template_kwargs."))
+    }
+    del settings["agent.context"]
+    return settings | {
+        "contexts": list(contexts(config)),
+        "n": int(config.run.eval_questions),
+        "seed": int(config.seed),
+    }
 
 
 def evaluate(

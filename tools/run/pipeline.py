@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +10,10 @@ from omegaconf import DictConfig
 from tools.run.checkpoint import trained_model
 from tools.run.data import DataFolder, data_inputs, prepare_data
 from tools.run.errors import RunError
-from tools.run.evaluation import evaluate, paired
+from tools.run.evaluation import evaluate, evaluation_settings, paired
 from tools.run.files import write_json
-from tools.run.fingerprint import check_same, fingerprint
+from tools.run.fingerprint import check_same
+from tools.run.lock import only_one
 from tools.run.machine import describe
 from tools.run.metrics import Step, read_steps
 from tools.run.model import model_inputs, prepare_model
@@ -49,7 +47,7 @@ class Pipeline:
 
         try:
             self.folder.path.mkdir(parents=True, exist_ok=True)
-            with _only_one(self.folder.path):
+            with only_one(self.folder.path, "choose another run.name"):
                 data_from = data_inputs(self.config)
                 check_same(self.folder.path, self.config, {"task.files": data_from.get("files")})
                 write_json(self.folder.path / "environment.json", describe())
@@ -121,16 +119,7 @@ class Pipeline:
         return Path(found["path"])
 
     def _evaluate(self, name: str, model: Path, data: DataFolder, access: SearchAccess) -> dict[str, Any]:
-        same = {
-            key: value
-            for key, value in fingerprint(self.config).items()
-            if key.startswith(("agent.", "search.topk", "data.apply_chat_template_kwargs."))
-        }
-        inputs = same | {
-            "model": str(model),
-            "data": str(data.path),
-            "n": int(self.config.run.eval_questions),
-        }
+        inputs = evaluation_settings(self.config) | {"model": str(model), "data": str(data.path)}
         return self.stages.run(
             f"evaluate_{name}",
             inputs,
@@ -185,16 +174,3 @@ class Pipeline:
             self.teller.say(line)
         self.teller.say(f"done after {self.wall.seconds:.0f} s; report: {self.folder.path / 'report.html'}")
         return summary
-
-
-@contextmanager
-def _only_one(folder: Path) -> Iterator[None]:
-    """Holds the folder's lock; it goes with the process, however that ends."""
-    with (folder / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(
-                f"another process works in {folder}: wait for it, or choose another run.name"
-            ) from None
-        yield
