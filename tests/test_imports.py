@@ -14,7 +14,7 @@ OUTSIDE_OF_MEMPO = {"torch", "numpy", "tokenizers"}  # tokenizers: the interface
 # The token tree runs inside a model, through the attention interface of transformers.
 OUTSIDE_OF_SCORING = OUTSIDE_OF_MEMPO | {"transformers", "flash_attn"}
 # Parts of tools that are programs over everything, and may import any room if they do so lazily.
-PROGRAMS = ("tools.cli", "tools.run", "tools.release", "tools.view")
+PROGRAMS = ("tools.cli", "tools.experiment", "tools.run", "tools.release", "tools.view")
 
 
 def module_name(path: Path) -> str:

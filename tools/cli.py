@@ -19,6 +19,10 @@ PARTS = {
     "bench": ("tools.bench.cli", "Measure what the parts cost, as ratios on this machine."),
     "data": ("tools.data.cli", "Convert public question sets and your own into data folders."),
     "eval": ("eval.cli", "Evaluate a model behind any OpenAI-compatible endpoint, and compare runs."),
+    "experiment": (
+        "tools.experiment.cli",
+        "Compare arms of a frozen protocol over paired seeds, and report what came of it.",
+    ),
     "release": ("tools.release.cli", "Make, verify and publish a release of a trained model."),
     "release-data": ("tools.release.data_cli", "Make, verify and publish a release of a data folder."),
     "read": (

@@ -1,0 +1,1 @@
+"""Controlled experiments: arms of a frozen protocol over paired seeds, and what comes of them."""
