@@ -80,6 +80,8 @@ def written() -> dict[tuple[str, str], list[Any]]:
     """(task, key) → the values that configs/ writes there; the task is that of the keys under `task.*`, else empty."""
     found: dict[tuple[str, str], list[Any]] = {}
     for path in sorted((ROOT / "configs").rglob("*.yaml")):
+        if path.parent.name == "experiments":  # protocols: recipes and overrides by name, no keys of a config
+            continue
         tree: Any = OmegaConf.to_container(OmegaConf.load(path))
         tree.pop("defaults", None)
         task = path.stem if path.parent.name == "task" else ""
