@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
+import sys
 from pathlib import Path
 
 from omegaconf import DictConfig, open_dict
@@ -69,3 +71,6 @@ def wire_ray(config: DictConfig) -> None:
                 init.pop(name, None)  # Ray refuses them when it joins a cluster
         else:
             init.address = init.get("address") or "local"
+            python = shlex.quote(sys.executable)
+            if python != sys.executable:  # Ray puts it into a shell's command line as it is
+                init.runtime_env.py_executable = python

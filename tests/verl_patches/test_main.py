@@ -52,6 +52,16 @@ def test_without_ray_address_the_cluster_is_our_own(compose, monkeypatch):
     assert config.ray_kwargs.ray_init.address == "local"
 
 
+def test_ray_finds_a_python_in_a_path_with_a_blank(compose, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    config = compose()
+    wire_ray(config)
+    assert config.ray_kwargs.ray_init.runtime_env.get("py_executable") is None
+    monkeypatch.setattr("sys.executable", "/a b/python")
+    wire_ray(config)
+    assert config.ray_kwargs.ray_init.runtime_env.py_executable == "'/a b/python'"
+
+
 def attempts(errors):
     made = []
 
