@@ -5,15 +5,14 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tools.run.places import ROOT
 from tools.user_folders import FolderError, apply_usable_folders
 
 if TYPE_CHECKING:
     import typer
 
-CACHE = Path(__file__).resolve().parents[1] / "cache"
 # name: module that holds a typer app named `app`, one line for the list.
 PARTS = {
     "bench": ("tools.bench.cli", "Measure what the parts cost, as ratios on this machine."),
@@ -63,7 +62,7 @@ def main(words: Sequence[str] | None = None) -> None:
         print(f"mempo: no part {part!r}; there are {', '.join(sorted(PARTS))}", file=sys.stderr)
         raise SystemExit(2)
     try:
-        for note in apply_usable_folders(CACHE):
+        for note in apply_usable_folders(ROOT / "cache"):
             print(f"note: {note}", file=sys.stderr)
     except FolderError as error:
         print(f"mempo: {error}", file=sys.stderr)

@@ -86,26 +86,14 @@ class DurableTrainer(trainer_base.PPOTrainer):
             super()._save_checkpoint()
 
     def _compute_metrics(
-        self,
-        batch: KVBatchMeta,
-        metrics: dict[str, Any],
-        timing_raw: dict[str, float],
-        global_steps: int,
-        epoch: int,
+        self, batch: KVBatchMeta, metrics: dict[str, Any], *args: Any, **kwargs: Any
     ) -> None:
-        self._describe(batch, metrics, timing_raw, global_steps, epoch)
-        self.run_log.metrics(global_steps, metrics)
+        self._describe(batch, metrics, *args, **kwargs)
+        self.run_log.metrics(self.global_steps, metrics)
 
-    def _describe(
-        self,
-        batch: KVBatchMeta,
-        metrics: dict[str, Any],
-        timing_raw: dict[str, float],
-        global_steps: int,
-        epoch: int,
-    ) -> None:
-        """Adds all metrics of a step to `metrics`."""
-        super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
+    def _describe(self, batch: KVBatchMeta, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        """Adds all metrics of a step to `metrics`; takes what verl's `_compute_metrics` takes."""
+        super()._compute_metrics(batch, metrics, *args, **kwargs)
 
     def _folder_of(self, step: int) -> Path:
         return Path(self.config.trainer.default_local_dir) / f"{STEP}{step}"

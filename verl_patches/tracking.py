@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from omegaconf import DictConfig, open_dict
@@ -34,7 +35,7 @@ class SeparateTracking:
         self._trackings: dict[str, Any] = {}
         self.lost: dict[str, str] = {}
         for name in names:
-            self.attempt(name, lambda name=name: self._start(name, project_name, experiment_name, config))  # type: ignore[misc]
+            self.attempt(name, partial(self._start, name, project_name, experiment_name, config))
 
     @property
     def live(self) -> list[str]:
@@ -47,12 +48,12 @@ class SeparateTracking:
     def log(self, data: dict[str, Any], step: int, backend: Any = None) -> None:
         """Metrics of a step, to every logger that is left."""
         for name in self.live:
-            self.attempt(name, lambda name=name: self._trackings[name].log(data, step, backend))  # type: ignore[misc]
+            self.attempt(name, partial(self._trackings[name].log, data, step, backend))
 
     def finish(self, exit_code: int = 0) -> None:
         """Flushes every logger that is left."""
         for name in self.live:
-            self.attempt(name, lambda name=name: self._trackings[name].finish(exit_code))  # type: ignore[misc]
+            self.attempt(name, partial(self._trackings[name].finish, exit_code))
 
     def one_by_one(self, config: DictConfig, call: Callable[[], None]) -> None:
         """Runs a call of verl's that goes to the loggers of `trainer.logger`, with one of those at a time."""

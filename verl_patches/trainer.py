@@ -237,17 +237,10 @@ class MempoTrainer(DurableTrainer):
         metrics.update(reduce_metrics(actor_metrics))
         return batch
 
-    def _describe(
-        self,
-        batch: KVBatchMeta,
-        metrics: dict[str, Any],
-        timing_raw: dict[str, float],
-        global_steps: int,
-        epoch: int,
-    ) -> None:
+    def _describe(self, batch: KVBatchMeta, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         """Adds verl's metrics of a step, and ours."""
-        super()._describe(batch, metrics, timing_raw, global_steps, epoch)
-        self.report.rows.check(global_steps)
+        super()._describe(batch, metrics, *args, **kwargs)
+        self.report.rows.check(self.global_steps)
         metrics.update(self.report.metrics() | self.logger.metrics())
         if self._tree_refused is not None:
             metrics[f"memory/tree_refused/{self._tree_refused.code}"] = 1

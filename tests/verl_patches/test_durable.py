@@ -87,12 +87,12 @@ def start(plain, tmp_path, monkeypatch):
             metrics["actor/loss"] = self.global_steps / 10
             return KVBatchMeta(partition_id="train", keys=[], tags=[])
 
-        def compute(self, batch, metrics, timing, number, epoch):
-            assert timing["step"] > 0
+        def compute(self, batch, metrics, timing_raw, global_steps, epoch):  # verl's own names
+            assert timing_raw["step"] > 0
             metrics |= {
-                "training/global_step": number,
+                "training/global_step": global_steps,
                 "training/epoch": epoch,
-                "timing_s/step": timing["step"],
+                "timing_s/step": timing_raw["step"],
             }
 
         monkeypatch.setattr(trainer_base, "Tracking", SeparateTracking)

@@ -14,6 +14,7 @@ from tools.experiment.outcome import mode_of
 from tools.experiment.protocol import Protocol, protocol_of
 from tools.experiment.statistics import nested_interval, paired_interval
 from tools.experiment.verdict import Verdict, arm_phrase
+from tools.run.files import write_text
 
 NAME = "results.json"
 DONE, FAILED, OUTSTANDING = "done", "failed", "outstanding"
@@ -58,9 +59,7 @@ def write_results(path: Path, results: Mapping[str, Any]) -> None:
     """In one go, one line for each run: a committed file then changes where its results do."""
     lines = [f" {json.dumps(key)}: {_text(value)}" for key, value in results.items() if key != "runs"]
     runs = ",\n".join(f"  {_text(run)}" for run in results["runs"])
-    scratch = path.with_suffix(".tmp")
-    scratch.write_text("{\n" + ",\n".join([*lines, f' "runs": [\n{runs}\n ]']) + "\n}\n", encoding="utf-8")
-    scratch.replace(path)
+    write_text(path, "{\n" + ",\n".join([*lines, f' "runs": [\n{runs}\n ]']) + "\n}\n")
 
 
 def read_results(path: Path) -> dict[str, Any]:

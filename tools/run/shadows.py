@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from tools.run.places import ROOT
@@ -15,25 +15,16 @@ UNUSED = frozenset({"benchmarks", "conftest", "docs", "examples", "scripts", "se
 SHOWN = 4
 
 
-def shadows(
-    path: str,
-    installed: Iterable[Path] | None = None,
-    rooms: Iterable[str] = ("eval", "mempo", "tools", "verl_patches"),
-) -> list[str]:
+def shadows(path: str, installed: Sequence[Path] | None = None) -> list[str]:
     """One line per folder of `path` that hides packages, with their names and the remedy.
 
     Args:
         path: the value of PYTHONPATH.
-        installed: the folders of this environment's packages.
-        rooms: our own packages.
+        installed: the folders of this environment's packages; by default those of this Python.
     """
-    folders = [Path(sysconfig.get_paths()[name]) for name in ("purelib", "platlib")]
-    ours = {ROOT.resolve(), *(folder.resolve() for folder in installed or folders)}
-    needed = {
-        *rooms,
-        *sys.stdlib_module_names,
-        *(name for folder in installed or folders for name in _packages(folder)),
-    }
+    folders = [ROOT, *(installed or [Path(sysconfig.get_paths()[name]) for name in ("purelib", "platlib")])]
+    ours = {folder.resolve() for folder in folders}
+    needed = set(sys.stdlib_module_names).union(*map(_packages, folders))
     found = []
     for entry in dict.fromkeys(filter(None, path.split(os.pathsep))):
         folder = Path(entry)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -12,9 +11,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from tests.tools.experiment.support import results
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -71,16 +71,6 @@ def finish(protocol: Path, folder: Path) -> str:
     said = folder.with_suffix(".log").read_text(encoding="utf-8")
     assert code == 0, said
     return said
-
-
-def without_times(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: without_times(inner) for key, inner in value.items() if key != "timing"}
-    return [without_times(inner) for inner in value] if isinstance(value, list) else value
-
-
-def results(folder: Path) -> Any:
-    return without_times(json.loads((folder / "results.json").read_text(encoding="utf-8")))
 
 
 def test_killed_twice_at_random_points_it_ends_with_the_same_results(tmp_path: Path) -> None:
