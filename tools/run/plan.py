@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from omegaconf import DictConfig
 
-from tools.run.checkpoint import resumption
+from tools.run.checkpoint import Checkpoint, resumption
 from tools.run.data import check_task
 from tools.run.errors import RunError
 from tools.run.evaluation import contexts
@@ -35,8 +35,9 @@ class Plan:
 
 def make_plan(config: DictConfig) -> Plan:
     """Resolves and checks a config without starting anything; works for GPU recipes on a machine without GPU."""
-    questions = QuestionFiles(config)
-    return Plan(_stages(config), _notes(config) + questions.notes, _check(config, questions))
+    questions, resumed = QuestionFiles(config), resumption(config)
+    notes = [*_notes(config), *resumed.notes, *questions.notes]
+    return Plan(_stages(config, resumed.checkpoint), notes, _check(config, questions, resumed.problem))
 
 
 def check(config: DictConfig) -> list[str]:
@@ -44,13 +45,12 @@ def check(config: DictConfig) -> list[str]:
 
     What follows from the machine is in the notes instead.
     """
-    return _check(config, QuestionFiles(config))
+    return _check(config, QuestionFiles(config), resumption(config).problem)
 
 
-def _check(config: DictConfig, questions: QuestionFiles) -> list[str]:
+def _check(config: DictConfig, questions: QuestionFiles, resuming: str | None) -> list[str]:
     problems = check_task(config) + questions.problems + check_search(config) + check_model(config)
-    if problem := resumption(config).problem:
-        problems.append(problem)
+    problems += [resuming] if resuming else []
     from verl_patches.check import check_config
 
     return problems + check_config(config)
@@ -74,7 +74,7 @@ def ready(config: DictConfig) -> list[str]:
     return problems
 
 
-def _stages(config: DictConfig) -> list[tuple[str, str]]:
+def _stages(config: DictConfig, done: Checkpoint | None) -> list[tuple[str, str]]:
     task, trainer, rollout = config.task, config.trainer, config.actor_rollout_ref.rollout
     source = {
         "world": "generated",
@@ -85,7 +85,6 @@ def _stages(config: DictConfig) -> list[tuple[str, str]]:
     ranks = int(trainer.nnodes) * int(trainer.n_gpus_per_node)
     server = f"the server at {config.search.url}" if config.search.url else "a server of our own (BM25)"
     search = f"{server}, top {config.search.topk}" if searches(config) else "none: the agent does not search"
-    done = resumption(config).checkpoint
     questions = int(config.run.eval_questions)
     evaluation = (
         f"{questions} held-out questions, greedy, contexts {' and '.join(contexts(config))}"
@@ -117,5 +116,4 @@ def _notes(config: DictConfig) -> list[str]:
         + (f" ({found[0]})" if found else "")
         + f", set {installed_set() or 'unknown'}"
     ]
-    notes += resumption(config).notes
     return notes + [f"not ready here: {problem}" for problem in ready(config)]
