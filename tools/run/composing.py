@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+from hydra.errors import OverrideParseException
+
 from tools.run.schema.unknown import unknown
 
 _NO_KEY = re.compile(r"Could not (?:override|delete from config\.) '([^']+)'")
@@ -13,7 +15,6 @@ _NO_CHOICE = re.compile(
 )
 _OTHER_KIND = re.compile(r"Error merging override \+*([^=]+)=(.*)")
 _NO_FILE = re.compile(r"In '([^']+)': Could not load '([^']+)'")
-_UNREADABLE = re.compile(r"LexerNoViableAlt|no viable alternative|Error parsing override")
 _NOTED = re.compile(
     r"LexerNoViableAltException:|\n\s*\^|See https?://\S+ for details|expecting \{.*"
     r"|,? possible interpolation keys:.*|Config search path:.*|full_key:.*|object_type=.*",
@@ -39,8 +40,11 @@ def explained(error: Exception, known: Callable[[], Iterable[str]]) -> str:
     if match := _OTHER_KIND.search(said):
         return f"{match[1]} is {match[2]}: what stands there is a list, a group of keys or a single value; write the same"
     plain = " ".join(_NOTED.sub("", said).split())
-    if _UNREADABLE.search(said):
-        return f"this override cannot be read: {plain}; write KEY=VALUE, and values with signs like ~ [ # in quotes: KEY='\"VALUE\"'"
+    if isinstance(error, OverrideParseException):
+        return (
+            f"this override cannot be read: {plain}; write KEY=VALUE, and values with signs like ~ [ # in quotes: "
+            f"KEY='\"VALUE\"'; what was given is {error.override}"
+        )
     return plain
 
 

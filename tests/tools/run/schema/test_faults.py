@@ -155,6 +155,7 @@ def test_a_slip_of_verls_keys_is_known_by_its_neighbours() -> None:
         ("agent.verifier=tagged", "agent.verifier is a key that this recipe does not have: write +agent.verifier=..."),
         ("task=quiz", "task is 'quiz': write one of hotpotqa, parquet, reading, world"),
         ("memory.weight=[1", "this override cannot be read: no viable alternative at input '[1'; write KEY=VALUE"),
+        ("search.url=http://[::1", "what was given is search.url=http://[::1"),
         ("run.dir=~/x#", "this override cannot be read: run.dir=~/x#; write KEY=VALUE"),
         ("=5", "Config group override must be a string or a list"),
         ("trainer.logger={a: 1}", "trainer.logger is {a: 1}: what stands there is a list, a group of keys or"),
