@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import sqrt
 from statistics import fmean, stdev
 from string import ascii_uppercase as KEYS
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tools.experiment.protocol import Protocol
 from tools.experiment.results import Run, by_arm
 
 if TYPE_CHECKING:
-    from eval.pages.chart import Chart, Point
+    from eval.pages.chart import Chart, Point, Series
 
 SPREAD = 0.5  # of the distance between two seeds: arms stand beside each other in it
 
@@ -43,33 +43,40 @@ def seed_chart(protocol: Protocol, name: str, values: Mapping[str, Mapping[int, 
 
 def curve_chart(protocol: Protocol, runs: Sequence[Run], key: str, title: str, label: str) -> Chart | None:
     """A metric of training over the steps, one line for each arm; None if no run has it."""
-    from eval.pages.chart import Chart, Series
+    from eval.pages.chart import Chart
 
-    series = []
-    for index, arm in enumerate(protocol.arms):
-        at: dict[float, list[float]] = {}
-        for run in by_arm(runs, arm).values():
-            for step, value in zip(run["curve"]["step"], run["curve"].get(key, []), strict=False):
-                if value is not None:
-                    at.setdefault(float(step), []).append(value)
-        if at:
-            series.append(Series(KEYS[index % len(KEYS)], arm, [_point(x, at[x]) for x in sorted(at)], index))
+    series = _lines(
+        protocol, runs, lambda run: zip(run["curve"]["step"], run["curve"].get(key, []), strict=False)
+    )
     return Chart(title, "step", label, series) if series else None
 
 
 def turn_chart(protocol: Protocol, runs: Sequence[Run]) -> Chart:
     """P(answer | memory) over the turns, one line for each arm."""
-    from eval.pages.chart import Chart, Series
+    from eval.pages.chart import Chart
+
+    series = _lines(
+        protocol, runs, lambda run: ((turn, cell["p_memory"]) for turn, cell in run["by_turn"].items())
+    )
+    return Chart("P(answer | memory) by turn", "turn", "P(answer)", series)
+
+
+def _lines(
+    protocol: Protocol, runs: Sequence[Run], points: Callable[[Run], Iterable[tuple[Any, float | None]]]
+) -> list[Series]:
+    """One line for each arm that has any of its runs' `points` (x, value), with its mean over seeds at each x."""
+    from eval.pages.chart import Series
 
     series = []
     for index, arm in enumerate(protocol.arms):
         at: dict[float, list[float]] = {}
         for run in by_arm(runs, arm).values():
-            for turn, cell in run["by_turn"].items():
-                at.setdefault(float(turn), []).append(cell["p_memory"])
+            for x, value in points(run):
+                if value is not None:
+                    at.setdefault(float(x), []).append(value)
         if at:
             series.append(Series(KEYS[index % len(KEYS)], arm, [_point(x, at[x]) for x in sorted(at)], index))
-    return Chart("P(answer | memory) by turn", "turn", "P(answer)", series)
+    return series
 
 
 def _point(x: float, values: Sequence[float]) -> Point:

@@ -21,7 +21,7 @@ CURVES = {
     "reward": "trajectory/reward_mean",
     "em": "trajectory/em",
     "p_memory": "memory/p_memory",
-    "p_reference": "memory/p_full",
+    "p_reference": "memory/p_reference",
     "memory_length": "memory/length",
 }
 POINTS = 64  # of a curve; more steps than that are averaged in blocks

@@ -18,6 +18,7 @@ from tools.experiment.collect import POINTS, by_turn, collect, curve, pack, ques
 from tools.experiment.errors import ExperimentError
 from tools.experiment.report import write_report
 from tools.experiment.results import assemble, compared, headline, read_results, write_results
+from tools.run.metrics import read_steps
 
 ARMS = {"grpo": ["memory.weight=0"], "ours": [], "gain": ["memory.reference=previous_memory"]}
 
@@ -102,6 +103,12 @@ def test_packed_answers_come_back(sizes: list[int]) -> None:
         "right": pack([right for row in each for right in row]),
     }
     assert question_scores(packed) == [fmean(row) for row in each]
+
+
+def test_the_reference_has_a_curve_under_its_earlier_name_too(tmp_path: Path) -> None:
+    lines = [{"step": 1, "memory/p_reference": 0.5}, {"step": 2, "memory/p_full": 0.25}]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert curve(read_steps(tmp_path / "metrics.jsonl"))["p_reference"] == [0.5, 0.25]
 
 
 def test_long_curves_are_averaged_in_blocks() -> None:
